@@ -50,6 +50,10 @@ pub struct WorkloadArguments {
     /// First set Max_Payload_Size to N bytes in every port on the path, and in no other.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
+    /// Take the host's buffers and rings from the memory of this socket, in place of the one that
+    /// the lab names.
+    #[arg(long, value_name = "NODE")]
+    pub numa: Option<u16>,
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -463,11 +467,15 @@ fn check_options(common: &WorkloadArguments) -> Result<()> {
         ("--trace-fst", common.trace_fst.is_some()),
         ("--trace", common.trace.trace.is_some()),
         ("--mps", common.mps.is_some()),
+        ("--numa", common.numa.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some(("--mps", _)) => Err(usage(
             "--mps: ports of a machine are set by `crosslane device set-mps`, before a run",
         )),
+        Some(("--numa", _)) => {
+            Err(usage("--numa: on a machine, begin the command with `numactl --membind=NODE`"))
+        }
         Some((option, _)) => Err(usage(format!("{option} is for labs"))),
         None => Ok(()),
     }
@@ -495,6 +503,9 @@ fn run_on_cards(
 fn load(name: &str, common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab)> {
     let kind = common.engines.kind()?;
     let mut lab = Lab::load(name)?;
+    if let Some(node) = common.numa {
+        lab = lab.with_numa_node(node)?;
+    }
     let running = lab.build_engines(common.seed)?;
     lab = lab.with_engines(kind);
     if let Some(file) = &common.trace_fst {

@@ -3,6 +3,8 @@
 //! builds the lab and its variants, warns of cards whose datapath is slower than their link, and
 //! notes links that share a slower one, and peers without a route.
 
+use std::collections::BTreeMap;
+
 use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_lab::{Lab, LabError, shipped};
@@ -174,7 +176,8 @@ fn uplink(function: &Function) -> Option<LabRemark> {
     (together > most).then_some(remark)
 }
 
-/// Notes endpoints below several root ports of a host that forbids requests between these.
+/// Notes endpoints below several root ports of a host that forbids requests between these, or
+/// between those of different sockets.
 fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
     let mut hosts = lab.file().hosts.iter();
     let part = &hosts.find(|instance| instance.name == host.name)?.part;
@@ -182,18 +185,33 @@ fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
         let functions = port.walk().into_iter();
         let endpoints = functions.filter(|it| it.kind == FunctionKind::Endpoint);
         let names: Vec<&str> = endpoints.map(|endpoint| endpoint.node.as_str()).collect();
-        (!names.is_empty()).then(|| names.join(", "))
+        (!names.is_empty()).then(|| (port.socket.unwrap_or(0), names.join(", ")))
     });
-    let ports: Vec<String> = ports.collect();
-    let is_forbidden = part.parameters.peer_to_peer == PeerToPeer::Forbidden;
-    if !is_forbidden || ports.len() < 2 {
+    let mut ports: Vec<(u16, String)> = ports.collect();
+    let (within, between) = (part.parameters.peer_to_peer, part.parameters.sockets);
+    let between = between.map(|sockets| sockets.peer_to_peer);
+    let (what, key) = match (within, between) {
+        (PeerToPeer::Forbidden, _) => ("its root ports", &part.peer_to_peer_keys[0]),
+        (_, Some(PeerToPeer::Forbidden)) => {
+            // All of a socket reach each other.
+            let mut of_sockets: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+            for (socket, names) in ports {
+                of_sockets.entry(socket).or_default().push(names);
+            }
+            let joined = of_sockets.into_iter();
+            ports = joined.map(|(socket, names)| (socket, names.join(", "))).collect();
+            ("root ports of different sockets", &part.peer_to_peer_keys[1])
+        }
+        _ => return None,
+    };
+    if ports.len() < 2 {
         return None;
     }
+    let names: Vec<String> = ports.into_iter().map(|(_, names)| names).collect();
     let sentence = format!(
-        "{NODES} forbids peer-to-peer between its root ports ({} is false), so that these do not \
-         reach each other: {}",
-        part.peer_to_peer_key,
-        ports.join(" | ")
+        "{NODES} forbids peer-to-peer between {what} ({key} is false), so that these do not reach \
+         each other: {}",
+        names.join(" | ")
     );
     Some(remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence))
 }

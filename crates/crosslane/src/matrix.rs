@@ -38,6 +38,8 @@ struct End {
     /// Longest payload that it writes, bytes.
     max_write_bytes: u32,
     is_memory: bool,
+    /// Socket, if the host has several.
+    socket: Option<u16>,
 }
 
 /// Runs of a pair of ends.
@@ -47,8 +49,8 @@ struct Pair {
     way: Way,
     /// Everything that its runs depend on; pairs with the same have the same figures.
     likeness: String,
-    /// The least Max_Payload_Size on its way, if not all are equal: what a root complex cuts longer
-    /// writes into as it passes them on (PCIe 6.x 1.3.1), and what is therefore written.
+    /// The least Max_Payload_Size on its way, if not all are equal and no root complex cuts longer
+    /// writes into it: what is therefore written.
     payload_bytes: Option<u32>,
 }
 
@@ -106,11 +108,15 @@ pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, Experim
         row(from, to, Way::None, Figures { problem: Some(problem), ..Figures::default() })
     });
     let pairs = measured.chain(closed).collect();
-    let node = |end: &End| MatrixNode { name: end.name.clone(), is_memory: end.is_memory };
+    let node = |end: &End| MatrixNode {
+        name: end.name.clone(),
+        is_memory: end.is_memory,
+        socket: end.socket,
+    };
     Ok(Matrix { lab: lab.name().to_owned(), nodes: ends.iter().map(node).collect(), pairs })
 }
 
-/// The endpoints of each host in the order of their addresses, then its memory.
+/// The endpoints of each host in the order of their addresses, then the memory of each socket.
 fn ends(lab: &Lab, running: &RunningLab) -> Vec<End> {
     let mut ends = Vec::new();
     let max_write_bytes = |name: &str| {
@@ -118,23 +124,38 @@ fn ends(lab: &Lab, running: &RunningLab) -> Vec<End> {
         part.map_or(u32::MAX, |endpoint| endpoint.part.parameters.requester.max_write_bytes)
     };
     for (host, found) in running.hosts.iter().enumerate() {
-        let functions = found.tree.functions.iter();
+        let functions = found.tree.functions.iter().enumerate();
         let endpoints = functions
-            .filter(|function| running.fabric.node(function.node).kind == NodeKind::Endpoint);
-        ends.extend(endpoints.map(|function| End {
+            .filter(|(_, function)| running.fabric.node(function.node).kind == NodeKind::Endpoint);
+        let sockets = found.socket_buffers.len();
+        // The root port above a function stands before it.
+        let socket_of = |index: usize| {
+            let mut above = index;
+            while let Some(parent) = found.tree.functions[above].parent {
+                above = parent;
+            }
+            let port = running.fabric.port(found.tree.functions[above].port);
+            (sockets > 1).then_some(port.socket)
+        };
+        ends.extend(endpoints.map(|(index, function)| End {
             name: running.fabric.node(function.node).name.clone(),
             host,
             room_bytes: function.bars.iter().map(|bar| bar.size_bytes).max().unwrap_or(0),
             max_write_bytes: max_write_bytes(&running.fabric.node(function.node).name),
             is_memory: false,
+            socket: socket_of(index),
         }));
-        ends.push(End {
-            name: found.name.clone(),
+        ends.extend((0_u16..).zip(&found.socket_buffers).map(|(socket, buffers)| End {
+            name: match sockets {
+                1 => found.name.clone(),
+                _ => format!("{}.numa{socket}", found.name),
+            },
             host,
-            room_bytes: found.buffers.end - found.buffers.start,
+            room_bytes: buffers.end - buffers.start,
             max_write_bytes: u32::MAX,
             is_memory: true,
-        });
+            socket: (sockets > 1).then_some(socket),
+        }));
     }
     ends
 }
@@ -175,7 +196,9 @@ fn pair(
     let planned = scenario.plan(running).map_err(|error| error.to_string())?;
     let planned = planned.first().ok_or("no flow was planned")?;
     let fabric = &running.fabric;
-    let mut likeness = String::new();
+    let is_one_socket = ends[from].socket == ends[to].socket;
+    let way = way(running, planned, is_one_socket);
+    let mut likeness = format!("{way:?} ");
     for name in [&ends[from].name, &ends[to].name] {
         let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == *name);
         let _ = write!(likeness, "{:?} ", part.map(|endpoint| &endpoint.part));
@@ -197,12 +220,17 @@ fn pair(
         }
     }
     let least = payloads.iter().min().copied();
-    let payload_bytes = least.filter(|least| payloads.iter().any(|bytes| bytes != least));
-    Ok(Pair { from, to, way: way(running, planned), likeness, payload_bytes })
+    // A root complex may cut what it passes on itself (PCIe 6.x 1.3.1).
+    let cuts = matches!(way, Way::RootComplex | Way::Sockets) && {
+        lab.file().hosts[ends[from].host].part.parameters.cuts_peers
+    };
+    let differ = |least: &u32| !cuts && payloads.iter().any(|bytes| bytes != least);
+    let payload_bytes = least.filter(differ);
+    Ok(Pair { from, to, way, likeness, payload_bytes })
 }
 
 /// The kind of way that a flow takes.
-fn way(running: &RunningLab, planned: &PlannedFlow) -> Way {
+fn way(running: &RunningLab, planned: &PlannedFlow, is_one_socket: bool) -> Way {
     let fabric = &running.fabric;
     let nodes = planned.requests.iter().map(|direction| {
         let receiver = fabric.direction_ends(*direction).1;
@@ -212,6 +240,7 @@ fn way(running: &RunningLab, planned: &PlannedFlow) -> Way {
     let ends_there = nodes.last() == Some(&NodeKind::RootComplex);
     let switches = nodes.iter().filter(|kind| **kind == NodeKind::Switch).count();
     match (nodes.contains(&NodeKind::RootComplex), switches) {
+        (true, _) if !is_one_socket => Way::Sockets,
         (true, _) if ends_there => Way::Memory,
         (true, _) => Way::RootComplex,
         (false, 1) => Way::OneSwitch,

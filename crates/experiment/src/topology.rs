@@ -53,6 +53,7 @@ fn describe_host(fabric: &Fabric, host: &RunningHost) -> results::Host {
     let tops = functions.filter(|(_, function)| function.parent.is_none());
     results::Host {
         name: host.name.clone(),
+        sockets: Some(host.socket_buffers.len()).filter(|count| *count > 1),
         memory_bytes: host.tree.memory.iter().map(|range| range.end - range.start).sum(),
         functions: tops.map(|(index, _)| describe_function(fabric, host, index)).collect(),
     }
@@ -62,6 +63,7 @@ fn describe_function(fabric: &Fabric, host: &RunningHost, index: usize) -> resul
     let found = &host.tree.functions[index];
     let port = fabric.port(found.port);
     let max_rate = port.parameters.capability.max_rate;
+    let is_placed = host.socket_buffers.len() > 1 && found.port_type == PortType::RootPort;
     let children = found.children.iter().map(|&child| describe_function(fabric, host, child));
     results::Function {
         address: found.routing_id.to_string(),
@@ -75,6 +77,7 @@ fn describe_function(fabric: &Fabric, host: &RunningHost, index: usize) -> resul
         },
         vendor: format!("{:04x}", found.vendor),
         device: format!("{:04x}", found.device),
+        socket: is_placed.then_some(port.socket),
         max_payload_bytes: found.max_payload_bytes,
         max_payload_supported_bytes: found.max_payload_supported_bytes,
         max_read_request_bytes: found.max_read_request_bytes,

@@ -446,9 +446,10 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
         LimitKind::Tags => &[Use::NoTag],
         LimitKind::PeerWindow => &[Use::PeerCredit],
         LimitKind::SlowReader => &[Use::PeerCredit, Use::NoCredit, Use::ReceiverBusy],
-        LimitKind::MemoryWrite | LimitKind::PeerToPeer | LimitKind::PartialLines => {
-            &[Use::NoCredit, Use::ReceiverBusy]
-        }
+        LimitKind::MemoryWrite
+        | LimitKind::PeerToPeer
+        | LimitKind::SocketHop
+        | LimitKind::PartialLines => &[Use::NoCredit, Use::ReceiverBusy],
         LimitKind::PostedCredits
         | LimitKind::NonPostedCredits
         | LimitKind::CompletionCredits

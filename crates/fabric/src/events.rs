@@ -45,6 +45,8 @@ pub(crate) enum EventKind {
     StallEnd,
     /// The IOMMU has translated a request. (node, index among those that wait)
     Translated,
+    /// A TLP has crossed from one socket of a host to another. (node, index among those that do)
+    Crossed,
     /// Like `DeviceTimer`, but does not keep the simulation alive. (node, token)
     Deadline,
     /// The load of a processor core may have timed out. Like `Deadline`. (node, core)

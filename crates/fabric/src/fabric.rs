@@ -42,6 +42,8 @@ pub(crate) struct PortState {
     pub routing_id: RoutingId,
     /// Position among the ports of its node.
     pub local: u32,
+    /// Socket of a root port.
+    pub socket: u16,
     /// Max_Payload_Size as set now, bytes.
     pub max_payload_bytes: u32,
     pub transmit_latency_ps: u64,
@@ -306,7 +308,7 @@ impl Fabric {
     /// Ranges of bus addresses in use for the memory of a host; the host must exist.
     pub fn memory_ranges(&self, host: HostId) -> Vec<std::ops::Range<u64>> {
         self.root(host).map_or_else(Vec::new, |node| match &self.node_states[node as usize] {
-            NodeState::RootComplex(Some(root)) => root.memory_ranges(),
+            NodeState::RootComplex(Some(root)) => root.map.ranges(),
             _ => Vec::new(),
         })
     }
@@ -328,7 +330,7 @@ impl Fabric {
         let now_ps = self.events.now_ps();
         let mut access = Some(access);
         self.with_root(root, |root, fabric| {
-            if root.is_memory(address.0, 1)
+            if root.map.holds(address.0, 1)
                 && let Some(access) = access.take()
             {
                 root.settle_memory(fabric, now_ps);
@@ -376,7 +378,7 @@ impl Fabric {
     pub(crate) fn note_host_write(&mut self, host: HostId, address: BusAddress, bytes: u64) {
         let Some(node) = self.root(host) else { return };
         self.with_root(node, |root, _| {
-            if root.is_memory(address.0, 1) {
+            if root.map.holds(address.0, 1) {
                 root.note_host_write(address.0, bytes);
             }
         });
@@ -438,6 +440,7 @@ impl Fabric {
             EventKind::LinkUp => self.link_up_event(target),
             EventKind::StallEnd => self.stall_end(target),
             EventKind::Translated => self.root_translated(target, data),
+            EventKind::Crossed => self.root_crossed(target, data),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Cable | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));
@@ -634,6 +637,7 @@ fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortSta
         transmit: NONE,
         routing_id: RoutingId::new(0, port.device_number, 0),
         local: ports.iter().position(|other| *other == id).unwrap_or(0) as u32,
+        socket: port.socket,
         max_payload_bytes: 0,
         transmit_latency_ps: port.parameters.transmit_latency.0,
         queue_limit_bytes: 0,

@@ -98,6 +98,17 @@ impl IommuCounters {
         self.hits + self.misses + self.joined
     }
 
+    /// Adds the reading of another IOMMU.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.joined += other.joined;
+        self.faults += other.faults;
+        self.queued.0 += other.queued.0;
+        self.walking.0 += other.walking.0;
+        self.waited.0 += other.waited.0;
+    }
+
     /// Difference to the reading `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -26,6 +26,7 @@ mod completer;
 mod configuration;
 mod counters;
 mod cpu;
+mod cutting;
 mod device;
 mod direction;
 mod egress;
@@ -50,6 +51,7 @@ mod receiver;
 mod ring;
 mod root_complex;
 mod routing;
+mod sockets;
 mod topology;
 pub mod trace;
 mod translation;
@@ -78,6 +80,7 @@ pub use memory::{Backing, Memory};
 pub use memory_fault::MemoryFault;
 pub use outside::OutsideMemory;
 pub use root_complex::MMIO_HOLE;
+pub use sockets::MAX_SOCKETS;
 pub use topology::{
     BuildError, DirectionId, FabricBuilder, Link, LinkDirection, LinkId, MAX_DOWNSTREAM_PORTS,
     MAX_NODES, MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId,

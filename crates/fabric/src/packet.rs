@@ -33,6 +33,8 @@ pub(crate) struct Packet {
     pub wire_bytes: u32,
     /// Data credits that the TLP takes.
     pub data_credits: u32,
+    /// Data credits that it holds of the buffer of `ingress`: more if it was cut since.
+    pub held_data: u32,
     payload_bytes: u32,
     class: Class,
     /// The TLP behind this one in a queue, and its position in the order in which TLPs came to the
@@ -54,6 +56,7 @@ impl Packet {
             operation: 0,
             wire_bytes: header.wire_bytes(),
             data_credits: Credits::of(&header).data,
+            held_data: Credits::of(&header).data,
             payload_bytes: header.payload_bytes(),
             class: header.class(),
             next: NONE,
@@ -133,6 +136,18 @@ impl Packets {
         let length = packet.payload_bytes as usize;
         self.bytes.copy_within(from..from + length, copy as usize * self.stride);
         copy
+    }
+
+    /// Leaves of a packet the part that this header describes, whose payload begins `from` bytes
+    /// behind that of the whole.
+    pub fn shorten(&mut self, index: PacketIndex, from: usize, header: Header) {
+        let length = header.payload_bytes() as usize;
+        self.payload_mut(index).copy_within(from..from + length, 0);
+        let packet = self.get_mut(index);
+        packet.header = header;
+        packet.payload_bytes = header.payload_bytes();
+        packet.wire_bytes = header.wire_bytes();
+        packet.data_credits = Credits::of(&header).data;
     }
 
     #[inline]

@@ -270,21 +270,58 @@ parameters! {
     }
 }
 
+parameters! {
+    /// The way from one socket of a host to another, the same for each pair.
+    HopParameters {
+        /// Time that a request or a completion takes from one socket to the other, beside all that
+        /// it takes within one.
+        latency: Picoseconds [any],
+        /// Rate of all payload from one socket to the other; the way back has as much.
+        bytes_per_second: f64 [rate, "gb_per_s"],
+    }
+}
+
+/// Sockets of a host that has several. All are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SocketParameters {
+    /// Number of sockets, 2 to [`MAX_SOCKETS`](crate::MAX_SOCKETS).
+    pub count: u16,
+    /// The way from each to each other one.
+    pub hop: HopParameters,
+    /// Transfers between root ports of different sockets. The latency is all of it, with the hop's.
+    pub peer_to_peer: PeerToPeer,
+}
+
 /// A root complex with its memory and processor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RootComplexParameters {
-    /// Host memory in bytes, from address 0 (with a hole for 32-bit BARs below 4 GiB).
+    /// Host memory in bytes, from address 0 (with a hole for 32-bit BARs below 4 GiB); of several
+    /// sockets, that of each, which is whole pages of 4 KiB.
     pub memory_bytes: u64,
-    /// Constants of the memory as a completer.
+    /// Constants of the memory, or of each socket's, as a completer.
     pub completer: CompleterParameters,
-    /// Transfers between root ports.
+    /// Transfers between root ports, or between those of one socket.
     pub peer_to_peer: PeerToPeer,
-    /// The last-level cache; `None` if every request takes as long as its memory's constants say.
+    /// Whether it cuts what it passes on to the Max_Payload_Size of the port that it leaves by
+    /// (PCIe 6.x 1.3.1); if not, a receiver refuses what is longer than its own.
+    pub cuts_peers: bool,
+    /// The last-level cache, or that of each socket; `None` if every request takes as long as its
+    /// memory's constants say.
     pub cache: Option<CacheParameters>,
-    /// Translation of device addresses; `None` if devices use memory addresses directly.
+    /// Translation of device addresses, by each socket; `None` if devices use memory addresses
+    /// directly.
     pub iommu: Option<IommuParameters>,
-    /// Constants of the processor.
+    /// Constants of the processor, or of each socket's.
     pub cpu: CpuParameters,
+    /// Sockets, if there are several.
+    pub sockets: Option<SocketParameters>,
+}
+
+impl RootComplexParameters {
+    /// Returns the number of sockets.
+    pub fn socket_count(&self) -> u16 {
+        self.sockets.map_or(1, |sockets| sockets.count)
+    }
 }
 
 /// A generic endpoint: a requester that moves data by flows, and a completer with memory behind its

@@ -4,7 +4,6 @@
 //!
 //! A core makes one access after the other. Flows and the accesses of host code take turns; each
 //! store counts as one access.
-//! store counts as one.
 
 mod combining;
 mod host;
@@ -22,7 +21,7 @@ use crate::flow_state::{FlowState, MAX_STORE_BYTES, Posting};
 use crate::generic::tlp_length;
 use crate::host_access::{COMPLETION_TIMEOUT, HostEvent, HostQueue, LoadError};
 use crate::packet::{NONE, Packet};
-use crate::parameters::CpuParameters;
+use crate::parameters::{CpuParameters, SocketParameters};
 use crate::pattern;
 use crate::root_complex::{Arrival, OWN_ID, OWN_SOURCE};
 use crate::routing::{Route, Routes};
@@ -175,9 +174,27 @@ struct CorePlace {
     number: u32,
 }
 
+/// Sockets of cores.
+#[derive(Clone, Copy)]
+struct CoreSockets {
+    /// Cores of each socket.
+    cores: u16,
+    /// Time of an access from one socket to another, and of its completion.
+    hop_ps: u64,
+}
+
+impl CoreSockets {
+    /// Time that the way from a core to a root port takes, or the way back, beside that within a
+    /// socket.
+    fn hop_ps(self, core: u32, socket: u16) -> u64 {
+        if core / u32::from(self.cores) == u32::from(socket) { 0 } else { self.hop_ps }
+    }
+}
+
 /// All cores of a root complex.
 pub(crate) struct Processor {
     cpu: CpuParameters,
+    sockets: CoreSockets,
     cores: Vec<Core>,
     /// Total number of tags.
     tags: usize,
@@ -188,13 +205,16 @@ pub(crate) struct Processor {
 }
 
 impl Processor {
-    pub fn new(cpu: CpuParameters) -> Self {
-        let tags = TAGS.max(cpu.cores.saturating_mul(2));
+    pub fn new(cpu: CpuParameters, sockets: Option<&SocketParameters>) -> Self {
+        let cores = cpu.cores.saturating_mul(sockets.map_or(1, |sockets| sockets.count));
+        let hop_ps = sockets.map_or(0, |sockets| sockets.hop.latency.0);
+        let tags = TAGS.max(cores.saturating_mul(2));
         Self {
             cpu,
-            cores: (0..cpu.cores).map(|number| Core::new(number, &cpu)).collect(),
+            sockets: CoreSockets { cores: cpu.cores, hop_ps },
+            cores: (0..cores).map(|number| Core::new(number, &cpu)).collect(),
             tags: usize::from(tags),
-            free_tags: (cpu.cores..tags).rev().collect(),
+            free_tags: (cores..tags).rev().collect(),
             late_tags: Vec::new(),
         }
     }
@@ -293,6 +313,8 @@ impl Processor {
             true => fabric.events.now_ps(),
             false => seen_ps,
         };
+        let socket = fabric.port_states[at.port as usize].socket;
+        let has_data_ps = has_data_ps + self.sockets.hop_ps(number as u32, socket);
         core.occupy(load.begun_ps(), has_data_ps + self.cpu.uncached_load.0);
         let free_ps = core.free_ps;
         match load.owner {
@@ -410,7 +432,7 @@ impl Processor {
             }
             let Some((operation, offset)) = work.current else { continue };
             let access = Access::next(state, work.flow, operation, offset, core.flow_tag);
-            let why = match way_out(fabric, node, routes, &access.header) {
+            let why = match way_out(fabric, place, self.sockets, routes, &access.header) {
                 Some(out) if !out.is_down(fabric) => {
                     self.issue(fabric, place, at, out, &access);
                     return;
@@ -526,11 +548,18 @@ impl WayOut {
 }
 
 /// Finds the root port for a request of a core; `None` if no root port leads to its target.
-fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Option<WayOut> {
+fn way_out(
+    fabric: &Fabric,
+    CorePlace { node, number }: CorePlace,
+    sockets: CoreSockets,
+    routes: &Routes,
+    header: &Header,
+) -> Option<WayOut> {
     let Route::Port(target) = routes.route(header, None) else { return None };
     let port = fabric.nodes[node as usize].ports[target as usize];
     let state = &fabric.port_states[port.0 as usize];
-    let (direction, transmit_latency_ps) = (state.transmit, state.transmit_latency_ps);
+    let direction = state.transmit;
+    let transmit_latency_ps = state.transmit_latency_ps + sockets.hop_ps(number, state.socket);
     (direction != NONE).then_some(WayOut { port: port.0, direction, transmit_latency_ps })
 }
 

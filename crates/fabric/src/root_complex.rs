@@ -12,7 +12,7 @@ use crate::completer::{Completer, Pace, Piece, Read};
 use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, PortState};
 use crate::injection::garble;
 use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::outside::Outside;
@@ -20,6 +20,7 @@ use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
 use crate::processor::Processor;
 use crate::routing::{Route, Routes};
+use crate::sockets::{MemoryMap, Sockets, place_and_socket, with_socket};
 use crate::topology::NodeId;
 use crate::trace::HeaderLine;
 use crate::translation::Translation;
@@ -36,19 +37,26 @@ pub(crate) const OWN_SOURCE: u32 = 0;
 const LATE: u32 = 1 << 31;
 
 pub(crate) struct RootComplex {
-    parameters: RootComplexParameters,
+    pub parameters: RootComplexParameters,
+    /// Addresses of the memory.
+    pub map: MemoryMap,
+    /// Completer of the memory, or of the first socket's; it keeps the bytes of all sockets.
     pub completer: Completer,
+    /// Of a host of several sockets.
+    pub sockets: Option<Box<Sockets>>,
     pub routes: Routes,
     /// Writes that have arrived but are not visible yet, in order: time and packet.
     unseen: VecDeque<(u64, PacketIndex)>,
     /// Completions of the read being finished.
     pieces: Vec<Piece>,
+    /// Pieces of the TLP being cut, but for the last one.
+    cut: Vec<PacketIndex>,
     /// Ranges of memory with injected faults.
     pub faults: MemoryFaults,
     /// Memory of another program that replaces the completer's.
     pub outside: Option<Outside>,
-    /// Translation of device requests.
-    pub translation: Option<Translation>,
+    /// Translation of device requests by each socket; empty without an IOMMU.
+    pub translations: Vec<Translation>,
     /// Rest of each read delayed by a fault: direction that it came from, and completions.
     late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
@@ -70,14 +78,19 @@ pub(crate) struct Arrival {
 
 impl RootComplex {
     pub fn new(parameters: RootComplexParameters) -> Self {
+        let iommus = (0..parameters.socket_count()).filter_map(|_| parameters.iommu);
+        let sockets = parameters.sockets.map(|sockets| Sockets::new(sockets, &parameters));
         Self {
+            map: MemoryMap::new(&parameters),
             completer: Completer::new(parameters.completer).with_cache(parameters.cache),
-            processor: Processor::new(parameters.cpu),
-            translation: parameters.iommu.map(Translation::new),
+            sockets: sockets.map(Box::new),
+            processor: Processor::new(parameters.cpu, parameters.sockets.as_ref()),
+            translations: iommus.map(Translation::new).collect(),
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
             pieces: Vec::new(),
+            cut: Vec::new(),
             faults: MemoryFaults::default(),
             outside: None,
             late: Vec::new(),
@@ -88,29 +101,11 @@ impl RootComplex {
         }
     }
 
-    pub fn memory_ranges(&self) -> Vec<Range<u64>> {
-        let bytes = self.parameters.memory_bytes;
-        let above = bytes.saturating_sub(MMIO_HOLE.start);
-        let both = [0..bytes.min(MMIO_HOLE.start), MMIO_HOLE.end..MMIO_HOLE.end + above];
-        both.into_iter().filter(|range| !range.is_empty()).collect()
-    }
-
-    pub fn is_memory(&self, address: u64, bytes: u32) -> bool {
-        let end = address.saturating_add(u64::from(bytes));
-        let total = self.parameters.memory_bytes;
-        if address < MMIO_HOLE.start {
-            end <= total.min(MMIO_HOLE.start)
-        } else {
-            let above = total.saturating_sub(MMIO_HOLE.start);
-            address >= MMIO_HOLE.end && end <= MMIO_HOLE.end + above
-        }
-    }
-
     /// Whether a request goes to memory behind the root complex.
     fn reaches_memory(&mut self, header: &Header) -> bool {
         match &mut self.outside {
             Some(outside) => outside.covers(header, header.kind == TlpKind::MemoryWrite),
-            None => self.is_memory(header.address.0, header.request_bytes()),
+            None => self.map.holds(header.address.0, header.request_bytes()),
         }
     }
 
@@ -138,21 +133,30 @@ impl RootComplex {
     /// Processes an arrived TLP with its translated address.
     pub fn receive(&mut self, fabric: &mut Fabric, at: Arrival, address: BusAddress) {
         let header = Header { address, ..fabric.packets.get(at.index).header };
+        if self.sockets.is_some() && self.outside.is_none() && self.cross(fabric, at, &header) {
+            return;
+        }
+        self.take(fabric, at, &header);
+    }
+
+    /// Processes a TLP with its translated address at the socket that it goes to.
+    #[inline]
+    pub fn take(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
         match header.kind {
-            TlpKind::MemoryWrite if header.poisoned && self.keeps(&header) => {
-                let what = HeaderLine(&header).to_string();
+            TlpKind::MemoryWrite if header.poisoned && self.keeps(header) => {
+                let what = HeaderLine(header).to_string();
                 fabric.report(at.port, ErrorKind::PoisonedWrite { what });
                 fabric.drop_received(at.direction, at.index);
             }
-            TlpKind::MemoryWrite if self.reaches_memory(&header) => {
-                self.take_write(fabric, at, &header);
+            TlpKind::MemoryWrite if self.reaches_memory(header) => {
+                self.take_write(fabric, at, header);
             }
-            TlpKind::MemoryRead if self.reaches_memory(&header) => {
-                self.take_read(fabric, at, &header);
+            TlpKind::MemoryRead if self.reaches_memory(header) => {
+                self.take_read(fabric, at, header);
             }
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
-                let seen_ps = self.all_seen_ps(fabric.events.now_ps());
-                self.processor.take_completion(fabric, &at, &header, seen_ps);
+                let seen_ps = self.all_seen_ps(fabric, at.port);
+                self.processor.take_completion(fabric, &at, header, seen_ps);
             }
             TlpKind::MemoryWrite if INTERRUPT_ADDRESSES.contains(&header.address.0) => {
                 self.take_interrupt(fabric, at);
@@ -160,7 +164,7 @@ impl RootComplex {
             TlpKind::MemoryWrite
             | TlpKind::MemoryRead
             | TlpKind::Completion
-            | TlpKind::CompletionData => self.pass_on(fabric, at, &header),
+            | TlpKind::CompletionData => self.pass_on(fabric, at, header),
             TlpKind::Message | TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite => {
                 fabric.drop_received(at.direction, at.index);
             }
@@ -174,11 +178,23 @@ impl RootComplex {
         let now_ps = fabric.events.now_ps();
         self.settle_memory(fabric, now_ps);
         let bytes = header.request_bytes();
-        let times = self.completer.write(now_ps, header.address.0, bytes);
+        let mut times =
+            self.completer_at(header.address.0).0.write(now_ps, header.address.0, bytes);
+        if let Some(sockets) = &mut self.sockets {
+            let local = fabric.port_states[at.port as usize].local;
+            times.visible_ps = sockets.note_write(local, header, times.visible_ps);
+        }
         let last_ps = self.unseen.back().map_or(0, |(visible_ps, _)| *visible_ps);
         let visible_ps = times.visible_ps;
-        assert!(visible_ps >= last_ps, "a write is seen at {visible_ps} ps, before {last_ps} ps");
-        self.unseen.push_back((visible_ps, at.index));
+        if visible_ps >= last_ps {
+            self.unseen.push_back((visible_ps, at.index));
+        } else {
+            // Only the memories of several sockets are slow one beside the other.
+            let several = self.sockets.is_some();
+            assert!(several, "a write is seen at {visible_ps} ps, before {last_ps} ps");
+            let place = self.unseen.partition_point(|(seen_ps, _)| *seen_ps <= visible_ps);
+            self.unseen.insert(place, (visible_ps, at.index));
+        }
         if fabric.host.is_watching() {
             fabric.host.note_write(at.node, header.address.0, bytes, times.visible_ps);
         }
@@ -219,13 +235,19 @@ impl RootComplex {
 
     /// Notes what a program on the host has written, without taking time.
     pub fn note_host_write(&mut self, address: u64, bytes: u64) {
-        if let Some(cache) = self.completer.cache() {
+        if self.parameters.cache.is_some()
+            && let Some(cache) = self.completer_at(address).0.cache()
+        {
             cache.fill(address, bytes);
         }
     }
 
-    /// Time at which all arrived writes are visible.
-    fn all_seen_ps(&self, now_ps: u64) -> u64 {
+    /// Time at which all writes are visible that have arrived, of several sockets by a root port.
+    fn all_seen_ps(&mut self, fabric: &Fabric, port: u32) -> u64 {
+        let now_ps = fabric.events.now_ps();
+        if let Some(sockets) = &mut self.sockets {
+            return now_ps.max(sockets.seen_ps(fabric.port_states[port as usize].local));
+        }
         self.unseen.back().map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
     }
 
@@ -235,7 +257,7 @@ impl RootComplex {
         let now_ps = fabric.events.now_ps();
         let data = fabric.packets.payload(at.index).first_chunk().copied();
         let data = u32::from_le_bytes(data.unwrap_or_default());
-        let seen_ps = self.all_seen_ps(now_ps);
+        let seen_ps = self.all_seen_ps(fabric, at.port);
         let cpu = &self.parameters.cpu;
         let free = if cpu.interrupts_in_turn { self.interrupts_free } else { Picoseconds::ZERO };
         let handled = Picoseconds(seen_ps).max(free) + cpu.interrupt;
@@ -257,13 +279,28 @@ impl RootComplex {
         let read = Read { header: *header, memory_address: header.address.0, origin: at.direction };
         let now_ps = fabric.events.now_ps();
         fabric.packets.remove(at.index);
-        let begin_ps = match self.completer.cache() {
+        let begin_ps = match self.parameters.cache {
             Some(_) => self.cached_ps(fabric, now_ps, header),
             None => now_ps,
         };
-        if let Some((slot, ready_ps)) = self.completer.read(begin_ps, read, &mut fabric.random) {
-            fabric.events.schedule(ready_ps, EventKind::ReadReady, at.node, slot);
+        let (completer, socket) = self.completer_at(header.address.0);
+        if let Some((slot, ready_ps)) = completer.read(begin_ps, read, &mut fabric.random) {
+            let ready_ps = self.behind_writes(fabric, &read, ready_ps);
+            let place = with_socket(slot, socket);
+            fabric.events.schedule(ready_ps, EventKind::ReadReady, at.node, place);
             fabric.release(at.direction, now_ps, header.class(), 0);
+        }
+    }
+
+    /// Time at which a read may have its data, which are there at `ready_ps`: it does not pass the
+    /// writes of its root port to the memory of other sockets either.
+    fn behind_writes(&mut self, fabric: &Fabric, read: &Read, ready_ps: u64) -> u64 {
+        match &mut self.sockets {
+            Some(sockets) if !read.header.attributes.relaxed_ordering => {
+                let port = fabric.directions[read.origin as usize].receiving_port;
+                ready_ps.max(sockets.seen_ps(fabric.port_states[port as usize].local))
+            }
+            _ => ready_ps,
         }
     }
 
@@ -278,22 +315,23 @@ impl RootComplex {
             self.answer(fabric, node, direction, pieces.into_iter(), true);
             return;
         }
+        let (slot, socket) = place_and_socket(slot);
         // The root port that sends the completions limits their length.
-        let direction = self.completer.origin(slot);
+        let direction = self.completer_of(socket).origin(slot);
         let direction = direction.unwrap_or_else(|| panic!("no read is in slot {slot}"));
         let port = fabric.directions[direction as usize].receiving_port;
         let state = fabric.port_states[port as usize];
         let random = fabric.shuffle.then_some(&mut fabric.random);
-        let (most, pieces) = (state.max_payload_bytes, &mut self.pieces);
-        self.completer.finish(slot, now_ps, OWN_ID, most, random, pieces);
-        let mut pieces = std::mem::take(&mut self.pieces);
+        let (most, mut pieces) = (state.max_payload_bytes, std::mem::take(&mut self.pieces));
+        self.completer_of(socket).finish(slot, now_ps, OWN_ID, most, random, &mut pieces);
         self.answer(fabric, node, direction, pieces.drain(..), false);
         self.pieces = pieces;
-        if let Some((read, slot, ready_ps)) =
-            self.completer.start_waiting(now_ps, &mut fabric.random)
-        {
+        let completer = self.completer_of(socket);
+        if let Some((read, slot, ready_ps)) = completer.start_waiting(now_ps, &mut fabric.random) {
+            let ready_ps = self.behind_writes(fabric, &read, ready_ps);
             fabric.release(read.origin, now_ps, read.header.class(), 0);
-            fabric.events.schedule(ready_ps, EventKind::ReadReady, node, slot);
+            let place = with_socket(slot, socket);
+            fabric.events.schedule(ready_ps, EventKind::ReadReady, node, place);
         }
     }
 
@@ -341,7 +379,7 @@ impl RootComplex {
                     garble(payload);
                 }
             });
-            fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
+            self.send_completion(fabric, (node, direction), index, &piece);
             if is_end {
                 return;
             }
@@ -367,31 +405,42 @@ impl RootComplex {
             return;
         };
         let id = fabric.nodes[at.node as usize].ports[target as usize];
-        let out = fabric.port_states[id.0 as usize].transmit;
-        let (latency, rate) = match self.parameters.peer_to_peer {
-            PeerToPeer::Allowed { latency, bytes_per_second } if out != NONE => {
-                (latency.0, bytes_per_second)
+        let PortState { transmit: out, socket: to, max_payload_bytes, .. } =
+            fabric.port_states[id.0 as usize];
+        let (from, way) =
+            (fabric.port_states[at.port as usize].socket, self.parameters.peer_to_peer);
+        let (now_ps, bytes) = (fabric.events.now_ps(), header.payload_bytes());
+        let ready_ps = match (&mut self.sockets, way) {
+            _ if out == NONE => None,
+            (Some(sockets), _) => sockets.pass_on(way, (from, to), now_ps, bytes),
+            (None, PeerToPeer::Allowed { latency, bytes_per_second }) => {
+                let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
+                self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+                Some(self.peer_free.ceil_ps() + latency.0)
             }
-            _ => {
-                let what = HeaderLine(header).to_string();
-                let root_complex = fabric.nodes[at.node as usize].name.clone();
-                let error = ErrorKind::PeerForbidden { what, root_complex };
-                fabric.report_request(at.port, error, header.class());
-                fabric.answer_unsupported(at.port, at.direction, header, 0);
-                fabric.drop_received(at.direction, at.index);
-                return;
-            }
+            (None, PeerToPeer::Forbidden) => None,
         };
-        let now_ps = fabric.events.now_ps();
-        let ticks = Pace::new(rate).ticks(u64::from(header.payload_bytes()));
-        self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        let Some(ready_ps) = ready_ps else {
+            let what = HeaderLine(header).to_string();
+            let root_complex = fabric.nodes[at.node as usize].name.clone();
+            let error = ErrorKind::PeerForbidden { what, root_complex };
+            fabric.report_request(at.port, error, header.class());
+            fabric.answer_unsupported(at.port, at.direction, header, 0);
+            fabric.drop_received(at.direction, at.index);
+            return;
+        };
         let packet = fabric.packets.get_mut(at.index);
-        packet.ready_ps = self.peer_free.ceil_ps() + latency;
+        packet.ready_ps = ready_ps;
         if packet.header.address != header.address {
             packet.header.address = header.address;
             packet.wire_bytes = packet.header.wire_bytes();
         }
         let source = fabric.port_states[at.port as usize].local + 1;
+        if self.parameters.cuts_peers && header.payload_bytes() > max_payload_bytes {
+            let boundary = self.parameters.completer.read_completion_boundary_bytes;
+            fabric.packets.cut(at.index, max_payload_bytes, boundary, &mut self.cut);
+            self.cut.drain(..).for_each(|piece| fabric.enqueue(out, source, piece));
+        }
         fabric.enqueue(out, source, at.index);
     }
 }

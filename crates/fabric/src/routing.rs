@@ -218,7 +218,7 @@ impl Fabric {
     /// Drops a received TLP and frees its buffer.
     pub(crate) fn drop_received(&mut self, direction: u32, index: PacketIndex) {
         let packet = self.packets.get(index);
-        let (class, data, tail_ps) = (packet.class(), packet.data_credits, packet.tail_ps);
+        let (class, data, tail_ps) = (packet.class(), packet.held_data, packet.tail_ps);
         let time_ps = tail_ps.max(self.events.now_ps());
         self.packets.remove(index);
         self.release(direction, time_ps, class, data);

@@ -14,6 +14,7 @@ use crate::fabric::Fabric;
 use crate::parameters::{
     EndpointParameters, LinkParameters, PortParameters, RootComplexParameters, SwitchParameters,
 };
+use crate::sockets::MAX_SOCKETS;
 
 /// Most nodes of one fabric; a bound on bad input, far beyond any lab.
 pub const MAX_NODES: usize = 1 << 16;
@@ -22,6 +23,8 @@ pub const MAX_DOWNSTREAM_PORTS: usize = 32;
 /// Most root ports of a root complex: the device numbers 1 to 31 on its bus 0.
 pub const MAX_ROOT_PORTS: usize = 31;
 
+/// Whole pages of memory, bytes: no request goes across their ends.
+const MEMORY_PAGE_BYTES: u64 = 4096;
 /// Most tags of a requester: ten bits.
 const MAX_TAGS: u16 = 1024;
 
@@ -108,6 +111,8 @@ pub struct Port {
     pub config: ConfigSpace,
     /// Link of the port, if connected.
     pub link: Option<LinkId>,
+    /// Socket of a root port; 0 for other ports.
+    pub socket: u16,
 }
 
 /// A connection of two ports.
@@ -278,6 +283,7 @@ impl FabricBuilder {
             parameters,
             config,
             link: None,
+            socket: 0,
         });
         self.nodes[node.0 as usize].ports.push(id);
         id
@@ -305,6 +311,11 @@ impl FabricBuilder {
         let number = self.nodes[root_complex.0 as usize].ports.len() as u8 + 1;
         let config = ConfigSpace::bridge(PortType::RootPort, identity, parameters.capability);
         self.port(root_complex, name, number, parameters, config)
+    }
+
+    /// Puts a root port on another socket than the first.
+    pub fn set_socket(&mut self, root_port: PortId, socket: u16) {
+        self.ports[root_port.0 as usize].socket = socket;
     }
 
     /// Adds a switch. Its host follows from the tree that it is linked into.
@@ -525,6 +536,7 @@ impl FabricBuilder {
                     if root.cpu.combining.is_some_and(|combining| combining.buffers == 0) {
                         return Err(bad("no write-combining buffer; 1 is the least".into()));
                     }
+                    self.check_sockets(node, root).map_err(bad)?;
                     &root.completer
                 }
                 Behaviour::Generic(endpoint) => {
@@ -562,6 +574,28 @@ impl FabricBuilder {
             }
         }
         Ok(())
+    }
+
+    /// Checks the sockets of a root complex and the places of its ports.
+    fn check_sockets(&self, node: &Node, root: &RootComplexParameters) -> Result<(), String> {
+        let count = root.socket_count();
+        if let Some(sockets) = &root.sockets {
+            if !(2..=MAX_SOCKETS).contains(&count) {
+                return Err(format!("{count} sockets; several are 2 to {MAX_SOCKETS}"));
+            }
+            let bytes = root.memory_bytes;
+            if !bytes.is_multiple_of(MEMORY_PAGE_BYTES) {
+                return Err(format!("{bytes} B of memory of each socket are not whole pages"));
+            }
+            sockets.hop.check().map_err(|error| error.to_string())?;
+        }
+        let mut ports = node.ports.iter().map(|id| &self.ports[id.0 as usize]);
+        match ports.find(|port| port.socket >= count) {
+            Some(Port { name, socket, .. }) => {
+                Err(format!("{name} is on socket {socket}, and there are {count}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Assigns every node the host at the top of its tree.

@@ -9,11 +9,12 @@ use crate::counters::IdleReason;
 use crate::cpu::INTERRUPT_ADDRESSES;
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, PortState};
 use crate::iommu::{Iommu, IommuCounters, IommuError};
 use crate::packet::NONE;
 use crate::parameters::IommuParameters;
 use crate::root_complex::{Arrival, RootComplex};
+use crate::sockets::{place_and_socket, with_socket};
 
 /// Requests waiting at one root port.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,14 +113,16 @@ impl RootComplex {
     /// memory belongs to another program, which translates itself.
     pub(crate) fn arrive(&mut self, fabric: &mut Fabric, at: Arrival) {
         let header = fabric.packets.get(at.index).header;
-        let Some(translation) = self.translation.as_mut().filter(|_| self.outside.is_none()) else {
+        let PortState { local, socket, .. } = fabric.port_states[at.port as usize];
+        let translation = self.translations.get_mut(usize::from(socket));
+        let Some(translation) = translation.filter(|_| self.outside.is_none()) else {
             return self.receive(fabric, at, header.address);
         };
-        let local = fabric.port_states[at.port as usize].local;
         match translation.ready_ps(fabric.events.now_ps(), local, &header) {
             Some(ready_ps) => {
                 let place = translation.put(at);
                 fabric.count_translating(at.port, header.class(), 1);
+                let place = with_socket(place, socket);
                 fabric.events.schedule(ready_ps, EventKind::Translated, at.node, place);
             }
             None => self.go_on(fabric, at),
@@ -128,7 +131,8 @@ impl RootComplex {
 
     /// Continues with a TLP that has been translated.
     fn translated(&mut self, fabric: &mut Fabric, place: u32) {
-        let Some(translation) = &mut self.translation else { return };
+        let (place, socket) = place_and_socket(place);
+        let translation = &mut self.translations[usize::from(socket)];
         let at = translation.take(place);
         let class = fabric.packets.get(at.index).class();
         fabric.count_translating(at.port, class, -1);
@@ -149,7 +153,8 @@ impl RootComplex {
 
     fn go_on(&mut self, fabric: &mut Fabric, at: Arrival) {
         let header = fabric.packets.get(at.index).header;
-        let Some(translation) = &mut self.translation else { return };
+        let socket = fabric.port_states[at.port as usize].socket;
+        let translation = &mut self.translations[usize::from(socket)];
         let (requester, bytes) = (header.requester, header.request_bytes());
         let target = match is_translated(&header) {
             true => translation.iommu.translate(requester, header.address, bytes),
@@ -195,18 +200,28 @@ impl Fabric {
         self.with_translation(host, |translation| translation.parameters)
     }
 
-    /// Counters of a host's IOMMU, if present.
+    /// Counters of a host's IOMMU, if present; of several sockets, the sum of theirs.
     pub fn iommu_counters(&mut self, host: HostId) -> Option<IommuCounters> {
-        self.with_translation(host, |translation| translation.iommu.counters)
+        let mut sum = None;
+        self.with_translation(host, |translation| {
+            let sum = sum.get_or_insert_with(IommuCounters::default);
+            sum.add(&translation.iommu.counters);
+        });
+        sum
     }
 
+    /// Calls `call` with the IOMMU of each socket, whose mappings are the same. Returns its first
+    /// result; `None` without an IOMMU.
     fn with_translation<R>(
         &mut self,
         host: HostId,
-        call: impl FnOnce(&mut Translation) -> R,
+        call: impl FnMut(&mut Translation) -> R,
     ) -> Option<R> {
         let node = self.root(host)?;
-        self.with_root(node, |root, _| root.translation.as_mut().map(call))?
+        self.with_root(node, |root, _| {
+            let results: Vec<R> = root.translations.iter_mut().map(call).collect();
+            results.into_iter().next()
+        })?
     }
 
     /// Maps `bytes` of a function's addresses from `address` on to bus addresses from `target` on:

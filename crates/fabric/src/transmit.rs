@@ -238,6 +238,7 @@ impl Fabric {
         let now_ps = self.events.now_ps();
         let packet = self.packets.get(index);
         let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
+        let held_data = packet.held_data;
         let wire_bytes = packet.wire_bytes;
         let LinkPair { wire: state, other } = pair(&mut self.directions, direction);
         state.receiver.absorb(now_ps, &mut other.outbound);
@@ -254,7 +255,7 @@ impl Fabric {
         }
         self.fly(direction, index, sequence, (start, end), false);
         if ingress != NONE {
-            self.release(ingress, end_ps, class, data_credits);
+            self.release(ingress, end_ps, class, held_data);
         }
         self.after_send(direction, end_ps);
     }
@@ -352,7 +353,7 @@ impl Fabric {
             state.last_arrival_ps
         };
         packet.tail_ps = tail_ps;
-        packet.ingress = direction;
+        (packet.ingress, packet.held_data) = (direction, packet.data_credits);
         let mut link = LinkPair { wire: state, other };
         let reception = link.receive(sequence, packet.wire_bytes, corrupt, tail_ps);
         let (port, late) = (link.wire.receiving_port, link.other.outbound.is_late());

@@ -17,7 +17,7 @@ use crate::enumerate::{HostTree, Policy, enumerate};
 use crate::error::{LabError, Problem, Result};
 use crate::file::constant::Constant;
 use crate::file::parts::EndpointPart;
-use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
+use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES, no_socket};
 use crate::shipped::shipped;
 use crate::wiring::{self, Border, Endpoints};
 
@@ -31,6 +31,8 @@ pub struct Lab {
     origin: String,
     variant: Option<String>,
     replaced: BTreeMap<String, f64>,
+    /// NUMA node of all hosts' buffers, if not that of the file.
+    numa_node: Option<u16>,
     file: LabFile,
     engines: Engines,
 }
@@ -71,7 +73,22 @@ impl Lab {
         let file = LabFile::parse(origin, text, variant.as_deref(), &replaced)?;
         wiring::check(&file)?;
         let engines = Engines::default();
-        Ok(Self { origin: origin.to_owned(), variant, replaced, file, engines })
+        let (origin, numa_node) = (origin.to_owned(), None);
+        Ok(Self { origin, variant, replaced, numa_node, file, engines })
+    }
+
+    /// Returns `lab`, read anew, with what has been chosen beside its file.
+    fn again(&self, mut lab: Self) -> Self {
+        lab.engines = self.engines.clone();
+        lab.set_numa_node(self.numa_node);
+        lab
+    }
+
+    fn set_numa_node(&mut self, node: Option<u16>) {
+        self.numa_node = node;
+        for host in &mut self.file.hosts {
+            host.numa_node = node.unwrap_or(host.numa_node);
+        }
     }
 
     /// Returns the same lab with the constants of one of its variants. Constants set by
@@ -88,7 +105,7 @@ impl Lab {
             replaced.retain(|path, _| known.contains(path));
         }
         let lab = Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), replaced)?;
-        Ok(Self { engines: self.engines.clone(), ..lab })
+        Ok(self.again(lab))
     }
 
     /// Returns the same lab with one constant set to another number (in the unit of its key), for
@@ -101,7 +118,26 @@ impl Lab {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);
         let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
-        Ok(Self { engines: self.engines.clone(), ..lab })
+        Ok(self.again(lab))
+    }
+
+    /// Returns the same lab with the DMA buffers of every host in the memory of a socket: its NUMA
+    /// node.
+    ///
+    /// # Errors
+    /// If a host has no such socket.
+    pub fn with_numa_node(&self, node: u16) -> Result<Self> {
+        for host in &self.file.hosts {
+            let count = host.part.parameters.socket_count();
+            if node >= count {
+                let (key, problem) = (format!("{}.numa_node", host.name), no_socket(node, count));
+                let problem = Problem::BadValue { key, problem };
+                return Err(LabError::nowhere(problem));
+            }
+        }
+        let mut lab = self.clone();
+        lab.set_numa_node(Some(node));
+        Ok(lab)
     }
 
     /// Returns the same lab with engines of this kind. Whether the gateware is available and fits
@@ -211,21 +247,37 @@ impl Lab {
             .position(|node| node.kind == NodeKind::RootComplex && node.host == id)
             .map(|index| NodeId(index as u32))
             .expect("every host of a lab has its root complex");
-        let buffers = match host.buffers {
-            HostBuffers::Below4Gib => tree.memory.first().map(|low| LEGACY_BYTES..low.end),
-            HostBuffers::Above4Gib => tree.memory.get(1).cloned(),
-        };
-        let Some(buffers) = buffers.filter(|buffers| !buffers.is_empty()) else {
-            let key = format!("{}.buffers", host.name);
-            let bytes = host.part.parameters.memory_bytes;
-            let problem = format!("{bytes} B of host memory do not reach there");
-            let problem = Problem::BadValue { key: key.clone(), problem };
-            return Err(self.file.error(host.span.clone(), &key, problem));
-        };
+        let mut buffers = fabric.socket_memory(id).into_iter().map(|[low, high]| {
+            let buffers = match host.buffers {
+                HostBuffers::Below4Gib => low.start.max(LEGACY_BYTES)..low.end,
+                HostBuffers::Above4Gib => high,
+            };
+            (!buffers.is_empty()).then_some(buffers).ok_or_else(|| {
+                let key = format!("{}.buffers", host.name);
+                let bytes = host.part.parameters.memory_bytes;
+                let problem = format!("{bytes} B of host memory do not reach there");
+                let problem = Problem::BadValue { key: key.clone(), problem };
+                self.file.error(host.span.clone(), &key, problem)
+            })
+        });
+        let socket_buffers = buffers.by_ref().collect::<Result<Vec<Range<u64>>>>()?;
+        let buffers = socket_buffers[usize::from(host.numa_node)].clone();
         let name = host.name.clone();
-        let direct = self.map_generic(fabric, id, &tree, &buffers, endpoints);
-        let cpu = host.part.parameters.cpu;
-        Ok(RunningHost { id, name, root_complex, tree, buffers, cpu, direct })
+        let direct = self.map_generic(fabric, id, &tree, &socket_buffers, endpoints);
+        let mut cpu = host.part.parameters.cpu;
+        cpu.cores = fabric.host_cores(root_complex);
+        let numa_node = host.numa_node;
+        Ok(RunningHost {
+            id,
+            name,
+            root_complex,
+            tree,
+            buffers,
+            socket_buffers,
+            numa_node,
+            cpu,
+            direct,
+        })
     }
 
     /// Maps buffers and BARs one to one for the generic endpoints of a host with an IOMMU, since
@@ -235,7 +287,7 @@ impl Lab {
         fabric: &mut Fabric,
         id: HostId,
         tree: &HostTree,
-        buffers: &Range<u64>,
+        buffers: &[Range<u64>],
         endpoints: Endpoints,
     ) -> Vec<RoutingId> {
         if fabric.iommu(id).is_none() {
@@ -249,7 +301,11 @@ impl Lab {
         let mut ranges: Vec<Range<u64>> =
             windows.map(|window| *window.start()..window.end() + 1).collect();
         let whole = |address: u64| address & !(IO_PAGE_BYTES - 1);
-        ranges.push(whole(buffers.start + (IO_PAGE_BYTES - 1))..whole(buffers.end));
+        ranges.extend(
+            buffers
+                .iter()
+                .map(|buffers| whole(buffers.start + (IO_PAGE_BYTES - 1))..whole(buffers.end)),
+        );
         let is_generic = |name: &str| {
             let mut all = self.file.endpoints.iter();
             endpoints == Endpoints::Generic
@@ -367,9 +423,13 @@ pub struct RunningHost {
     pub root_complex: NodeId,
     /// The tree found by its enumeration.
     pub tree: HostTree,
-    /// Memory from which its programs get their DMA buffers.
+    /// Memory from which its programs get their DMA buffers: that of `numa_node`.
     pub buffers: Range<u64>,
-    /// Constants of the host's processor.
+    /// Memory for DMA buffers by socket.
+    pub socket_buffers: Vec<Range<u64>>,
+    /// Socket whose memory its programs' buffers lie in.
+    pub numa_node: u16,
+    /// Constants of the host's processors, with the cores of all sockets.
     pub cpu: CpuParameters,
     /// With an IOMMU: the functions of generic endpoints, for which its buffers and all BARs are
     /// mapped one to one.

@@ -16,7 +16,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::engines::Engines;
 use crate::error::{LabError, Problem, Result, nearest};
-use crate::file::{EndpointInstance, LabFile, LinkInstance, Share, TorusInstance};
+use crate::file::{EndpointInstance, LabFile, LinkInstance, Share, TorusInstance, no_socket};
 
 /// The instance behind a name: an index into the lab file's list of that kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -315,7 +315,26 @@ impl<'a> Wiring<'a> {
             let problem = Problem::BadValue { key: key.clone(), problem };
             return Err(self.lab.error(link.upper_span.clone(), &key, problem));
         }
+        self.check_socket(link, upper)?;
         Ok((upper, lower))
+    }
+
+    /// Checks that the host above a link has its socket.
+    fn check_socket(&self, link: &LinkInstance, upper: Named) -> Result<()> {
+        let problem = match upper {
+            Named::Host(index) => {
+                let count = self.lab.hosts[index].part.parameters.socket_count();
+                if link.socket < count {
+                    return Ok(());
+                }
+                no_socket(link.socket, count)
+            }
+            _ if link.socket == 0 => return Ok(()),
+            _ => "only the root ports of a host are on sockets".to_owned(),
+        };
+        let key = format!("{}.socket", link.path);
+        let problem = Problem::BadValue { key: key.clone(), problem };
+        Err(self.lab.error(link.socket_span.clone(), &key, problem))
     }
 
     /// Names the port that a link makes at its upper end, which has `count` ports already.
@@ -422,7 +441,10 @@ impl<'a> Wiring<'a> {
             let upper = match wire.upper {
                 Named::Host(index) => {
                     let part = &lab.hosts[index].part;
-                    builder.root_port(hosts[index], &wire.port, part.identity, part.port.clone())
+                    let port = part.port.clone();
+                    let port = builder.root_port(hosts[index], &wire.port, part.identity, port);
+                    builder.set_socket(port, link.socket);
+                    port
                 }
                 Named::Switch(index) => {
                     let (part, down) = (&lab.switches[index].part, PortType::DownstreamPort);

@@ -200,6 +200,8 @@ listed! {
         MemoryRead,
         /// Rate and latency between ports of the root complex; lifted: any rate, no latency.
         PeerToPeer,
+        /// Rate and latency from one socket of a host to another; lifted: any rate, no latency.
+        SocketHop,
         /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
         PostedCredits,
         /// Credits of a port's receive buffer for non-posted TLPs; lifted: infinite.

@@ -47,8 +47,11 @@ pub struct Matrix {
 pub struct MatrixNode {
     /// Name in the lab.
     pub name: String,
-    /// Whether it is the memory of a host, under the host's name.
+    /// Whether it is the memory of a host, under the host's name, or of one of its sockets.
     pub is_memory: bool,
+    /// Socket that it is at, if its host has several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub socket: Option<u16>,
 }
 
 /// Parts between two nodes of a matrix.
@@ -67,6 +70,9 @@ pub enum Way {
     /// The root complex.
     #[serde(rename = "root complex")]
     RootComplex,
+    /// Two sockets of a host.
+    #[serde(rename = "sockets")]
+    Sockets,
     /// Host memory is one of them.
     #[serde(rename = "memory")]
     Memory,
@@ -74,8 +80,14 @@ pub enum Way {
 
 impl Way {
     /// All kinds of ways, the nearest first.
-    pub const ALL: [Self; 5] =
-        [Self::OneSwitch, Self::Switches, Self::RootComplex, Self::Memory, Self::None];
+    pub const ALL: [Self; 6] = [
+        Self::OneSwitch,
+        Self::Switches,
+        Self::RootComplex,
+        Self::Memory,
+        Self::Sockets,
+        Self::None,
+    ];
 
     /// Returns its abbreviation as GPU tools write it, and what it stands for.
     pub const fn words(self) -> (&'static str, &'static str) {
@@ -85,6 +97,7 @@ impl Way {
             Self::Switches => ("PXB", "by several switches, not by the root complex"),
             Self::RootComplex => ("PHB", "by the root complex"),
             Self::Memory => ("MEM", "to or from host memory"),
+            Self::Sockets => ("SYS", "between sockets, to another root port or to memory"),
         }
     }
 }
@@ -115,7 +128,10 @@ pub struct MatrixPair {
 pub struct Host {
     /// Name of the host: of its root complex.
     pub name: String,
-    /// Host memory.
+    /// Number of sockets, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sockets: Option<usize>,
+    /// Host memory, of all sockets.
     pub memory_bytes: u64,
     /// Functions on bus 0: root ports.
     pub functions: Vec<Function>,
@@ -169,6 +185,9 @@ pub struct Function {
     pub port: String,
     /// Position in the tree.
     pub kind: FunctionKind,
+    /// Socket of a root port, if its host has several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub socket: Option<u16>,
     /// Vendor ID, hexadecimal.
     pub vendor: String,
     /// Device ID, hexadecimal.

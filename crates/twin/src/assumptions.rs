@@ -52,9 +52,30 @@ pub(crate) const HOST_MEMORY: [Constant; 4] = [
     ("write_latency_ns", "50", SERVER),
 ];
 
-pub(crate) const PEER_TO_PEER: [Constant; 2] = [
+pub(crate) const PEER_TO_PEER: [Constant; 3] = [
     ("allowed", "true", "assumption: no register says whether root ports pass on to each other"),
     ("latency_ns", "500", SERVER),
+    ("cuts_payloads", "true", "assumption: as PCIe 6.x 1.3.1 lets it; root ports may differ"),
+];
+
+/// The way between two sockets, and peers across it.
+pub(crate) const HOP: [Constant; 2] = [
+    (
+        "latency_ns",
+        "50",
+        "assumption: half of the 100 ns that reads of the other socket's memory take more \
+         (pcie-bench, SIGCOMM 2018, 6.4)",
+    ),
+    (
+        "gb_per_s",
+        "38.4",
+        "assumption: two links of 9.6 GT/s and 16 bits, each way, as servers of 2014 to 2016 have",
+    ),
+];
+
+pub(crate) const HOP_PEERS: [Constant; 2] = [
+    ("allowed", "true", "assumption: no register says whether sockets pass on to each other"),
+    ("latency_ns", "550", "assumption: as between root ports of one socket, and the hop"),
 ];
 
 pub(crate) const CPU: [Constant; 8] = [

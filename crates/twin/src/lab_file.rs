@@ -10,7 +10,8 @@ use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
 use crate::assumptions::{
-    ANY_PORT, CPU, Constant, ENGINE, HOST_MEMORY, IOMMU, LATENCY, PEER_TO_PEER, PORT, UNSEEN,
+    ANY_PORT, CPU, Constant, ENGINE, HOP, HOP_PEERS, HOST_MEMORY, IOMMU, LATENCY, PEER_TO_PEER,
+    PORT, UNSEEN,
 };
 use crate::plan::{LinkPlan, Plan};
 
@@ -20,6 +21,8 @@ pub const HOST: &str = "host";
 const BARS: usize = 6;
 /// Largest BAR of a lab, bytes.
 const MOST_BAR_BYTES: u64 = 1 << 40;
+/// Most sockets of a host in a lab, as crate `fabric` has it.
+const MOST_SOCKETS: usize = 8;
 /// Most tags of a requester in a lab.
 const MOST_TAGS: u32 = 1024;
 
@@ -197,15 +200,17 @@ pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, Str
                 .to_owned(),
         );
     }
-    let mut nodes: Vec<u32> = plan.endpoints.values().filter_map(|it| it.numa_node).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    if nodes.len() > 1 {
-        gaps.general(format!(
-            "endpoints are at {} NUMA nodes, and the lab has one root complex: the way between \
-             sockets costs nothing more in it",
-            nodes.len()
-        ));
+    let nodes = plan.numa_nodes().len();
+    if nodes > 1 {
+        let mut sentence = format!(
+            "endpoints are at {nodes} NUMA nodes: each is a socket of the lab, as far from each \
+             other one as assumed"
+        );
+        if nodes > MOST_SOCKETS {
+            let _ =
+                write!(sentence, "; a lab has {MOST_SOCKETS} at most, and the last has the rest");
+        }
+        gaps.general(sentence);
     }
     let summary = format!(
         "A machine with {} endpoints and {} switches, as dumps show it.",
@@ -307,7 +312,8 @@ impl Writer<'_> {
              # register says are assumptions: better ones may be written in their place.\n",
         );
         let mut text = format!("[lab]\nformat = 1\nname = \"{lab}\"\nsummary = \"{summary}\"\n\n");
-        host_part(&mut text, &self.plan.ports(None), self.plan.rates(None));
+        let sockets = self.plan.numa_nodes().len().clamp(1, MOST_SOCKETS);
+        host_part(&mut text, &self.plan.ports(None), self.plan.rates(None), sockets);
         if has_iommu {
             text.push_str("\n[part.host.iommu]\n");
             assume(&mut text, &IOMMU);
@@ -399,6 +405,9 @@ impl Writer<'_> {
         if let Some(port) = link.port {
             let _ = writeln!(text, "upper_port = \"{}\"", name("port", port.address));
         }
+        if let Some((node, socket)) = self.socket(link) {
+            let _ = writeln!(text, "# NUMA node {node}\nsocket = {socket}");
+        }
         let _ = writeln!(text, "lower = \"{lower}\"\npart = \"{part}\"");
         if let Some(bytes) = self.payload(link) {
             read(
@@ -410,21 +419,23 @@ impl Writer<'_> {
         }
     }
 
+    /// The NUMA node of a root port and its socket in the lab; `None` for another port, where no
+    /// dump shows it, and if all are at one.
+    fn socket(&self, root: &LinkPlan<'_>) -> Option<(u32, usize)> {
+        let nodes = self.plan.numa_nodes();
+        let node = self.plan.numa_node(root).filter(|_| root.switch.is_none())?;
+        let socket = nodes.iter().position(|other| *other == node)?.min(MOST_SOCKETS - 1);
+        (nodes.len() > 1).then_some((node, socket))
+    }
+
     /// The least Max_Payload_Size that is set at a root port and below it; `None` for another port,
     /// and where no dump shows it.
     fn payload(&self, root: &LinkPlan<'_>) -> Option<u32> {
         if root.switch.is_some() {
             return None;
         }
-        let mut below = vec![root.lower.address];
-        let mut ends: Vec<&PciFunction> = root.port.into_iter().chain([root.lower]).collect();
-        while let Some(address) = below.pop() {
-            for link in self.plan.links.iter().filter(|link| link.switch == Some(address)) {
-                below.push(link.lower.address);
-                ends.extend(link.port.into_iter().chain([link.lower]));
-            }
-        }
-        let set = ends.iter().filter_map(|end| Some(size(end.express()?.max_payload_bytes)));
+        let ends = root.port.into_iter().chain(self.plan.below(root));
+        let set = ends.filter_map(|end| Some(size(end.express()?.max_payload_bytes)));
         set.min()
     }
 }
@@ -438,7 +449,12 @@ fn identity(text: &mut String, function: &PciFunction) {
     }
 }
 
-fn host_part(text: &mut String, roots: &[&PciFunction], trained: impl Iterator<Item = LinkCode>) {
+fn host_part(
+    text: &mut String,
+    roots: &[&PciFunction],
+    trained: impl Iterator<Item = LinkCode>,
+    sockets: usize,
+) {
     text.push_str("[part.host]\nkind = \"root-complex\"\n");
     text.push_str("summary = \"The root ports on the way, and a memory like a server's.\"\n");
     match roots.first() {
@@ -446,9 +462,12 @@ fn host_part(text: &mut String, roots: &[&PciFunction], trained: impl Iterator<I
         None => assume(text, &[("identity", "\"fffe:ffff\"", UNSEEN)]),
     }
     text.push_str(
-        "memory_bytes = { value = 8_589_934_592, source = \"assumption: 8 GiB, no \
-                   influence\" }\n\n[part.host.port]\n",
+        "memory_bytes = { value = 8_589_934_592, source = \"assumption: 8 GiB, no influence\" }\n",
     );
+    if sockets > 1 {
+        read(text, "sockets", sockets, "numa_node of the functions");
+    }
+    text.push_str("\n[part.host.port]\n");
     if roots.is_empty() {
         assume(text, &ANY_PORT);
     } else {
@@ -474,6 +493,12 @@ fn host_part(text: &mut String, roots: &[&PciFunction], trained: impl Iterator<I
     assume(text, &HOST_MEMORY);
     text.push_str("\n[part.host.peer_to_peer]\n");
     assume(text, &PEER_TO_PEER);
+    if sockets > 1 {
+        text.push_str("\n[part.host.hop]\n");
+        assume(text, &HOP);
+        text.push_str("\n[part.host.hop.peer_to_peer]\n");
+        assume(text, &HOP_PEERS);
+    }
     text.push_str("\n[part.host.cpu]\n");
     assume(text, &CPU);
 }

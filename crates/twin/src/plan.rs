@@ -143,6 +143,31 @@ impl<'a> Plan<'a> {
         links.filter_map(|link| link.port).collect()
     }
 
+    /// NUMA nodes of the machine's functions in the lab, ascending: each is a socket of it.
+    pub fn numa_nodes(&self) -> Vec<u32> {
+        let roots = self.links.iter().filter(|link| link.switch.is_none());
+        let nodes: BTreeSet<u32> = roots.filter_map(|link| self.numa_node(link)).collect();
+        nodes.into_iter().collect()
+    }
+
+    /// NUMA node of the link of a root port: that of the port, or of what is below it.
+    pub fn numa_node(&self, root: &LinkPlan<'a>) -> Option<u32> {
+        let ends = root.port.into_iter().chain(self.below(root));
+        ends.filter_map(|function| function.numa_node).next()
+    }
+
+    /// The lower end of a link and those of all links below it.
+    pub fn below(&self, link: &LinkPlan<'a>) -> Vec<&'a PciFunction> {
+        let mut found = vec![link.lower];
+        let mut next = 0;
+        while let Some(above) = found.get(next).map(|function| function.address) {
+            let links = self.links.iter().filter(|link| link.switch == Some(above));
+            found.extend(links.map(|link| link.lower));
+            next += 1;
+        }
+        found
+    }
+
     /// The rate of the link above an endpoint or a switch.
     pub fn rate_above(&self, lower: Address) -> Option<LinkCode> {
         let above = self.links.iter().find(|link| link.lower.address == lower);

@@ -25,6 +25,7 @@ mod refusals;
 mod reports;
 mod run;
 mod served;
+mod sockets;
 mod torture;
 mod torus;
 mod traffic;

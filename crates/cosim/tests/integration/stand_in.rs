@@ -35,8 +35,10 @@ fn bench(settings: &Settings) -> Bench {
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
         cache: None,
+        cuts_peers: settings.cuts_peers,
         iommu: None,
         cpu: settings.cpu,
+        sockets: None,
     };
     let (id, port) = (Identity::default(), settings.port.clone());
     let root = builder.root_complex("host", HOST, parameters);

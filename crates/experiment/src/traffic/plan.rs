@@ -7,7 +7,7 @@ use std::ops::Range;
 use crosslane_fabric::{DirectionId, NodeId};
 use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
 use crosslane_host::setters;
-use crosslane_lab::RunningLab;
+use crosslane_lab::{RunningHost, RunningLab};
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::quantity::size_words;
@@ -52,10 +52,12 @@ setters!(Choices {
 pub struct FlowRequest {
     /// Name of the flow in errors.
     pub label: String,
-    /// The requester: an endpoint, or a host (its processor).
+    /// The requester: an endpoint, or a host (its processor); `.numaN` behind a host's name says
+    /// which socket's, if it is not to be the first.
     pub from: String,
     /// Owner of the memory: a host, or an endpoint, whose BAR leads to it; `.barN` behind the name
-    /// says which one, if it is not to be the largest.
+    /// says which one, if it is not to be the largest, and `.numaN` whose of several sockets, if it
+    /// is not to be that of the host's programs.
     pub to: String,
     /// Write, read, or both.
     pub kind: FlowKind,
@@ -165,21 +167,62 @@ struct TargetMemory {
     addresses: Range<u64>,
 }
 
+/// A place at a node, as it stands behind the node's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// `.barN`
+    Bar(usize),
+    /// `.numaN`
+    Numa(u16),
+}
+
+/// The socket of a host that a place names, if it names one.
+fn socket_of(
+    host: &RunningHost,
+    place: Option<Place>,
+    request: &FlowRequest,
+) -> Result<Option<u16>> {
+    let (name, count) = (&host.name, host.socket_buffers.len());
+    match place {
+        None => Ok(None),
+        Some(Place::Bar(_)) => Err(request.refused(format!("{name} is a host and has no BARs"))),
+        Some(Place::Numa(node)) if usize::from(node) < count => Ok(Some(node)),
+        Some(Place::Numa(node)) => {
+            let has = match count {
+                1 => "one, numa0".to_owned(),
+                _ => format!("{count}, numa0 to numa{}", count - 1),
+            };
+            Err(request.refused(format!("{name} has no NUMA node {node}; it has {has}")))
+        }
+    }
+}
+
 /// The memory behind a name: a host's buffers, or the named BAR of an endpoint, or its largest.
 fn memory_of(
     lab: &RunningLab,
     node: NodeId,
-    bar: Option<usize>,
+    place: Option<Place>,
     request: &FlowRequest,
 ) -> Result<TargetMemory> {
     let fabric = &lab.fabric;
     let name = fabric.node(node).name.clone();
     if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
-        if bar.is_some() {
-            return Err(request.refused(format!("{name} is a host and has no BARs")));
-        }
-        return Ok(TargetMemory { name, addresses: host.buffers.clone() });
+        return Ok(match socket_of(host, place, request)? {
+            None => TargetMemory { name, addresses: host.buffers.clone() },
+            Some(socket) => TargetMemory {
+                name: format!("{name}.numa{socket}"),
+                addresses: host.socket_buffers[usize::from(socket)].clone(),
+            },
+        });
     }
+    let bar = match place {
+        None => None,
+        Some(Place::Bar(index)) => Some(index),
+        Some(Place::Numa(_)) => {
+            let problem = format!("{name} is an endpoint; only hosts have NUMA nodes");
+            return Err(request.refused(problem));
+        }
+    };
     let port = fabric.node(node).ports.first().map(|&port| fabric.port(port));
     let bars: Vec<Bar> = port
         .into_iter()
@@ -199,10 +242,14 @@ fn memory_of(
     Ok(TargetMemory { name: format!("{name} BAR{}", chosen.index), addresses })
 }
 
-/// The name of a target, and its BAR where it ends with `.barN`.
-fn split_bar(to: &str) -> (&str, Option<usize>) {
-    let parsed = to.rsplit_once(".bar").and_then(|(name, index)| Some((name, index.parse().ok()?)));
-    parsed.map_or((to, None), |(name, index)| (name, Some(index)))
+/// The name of a node, and the place behind it: `.barN` or `.numaN`.
+fn split_place(text: &str) -> (&str, Option<Place>) {
+    let placed = text.rsplit_once('.').and_then(|(name, place)| {
+        let bar = place.strip_prefix("bar").and_then(|index| index.parse().ok()).map(Place::Bar);
+        let numa = || place.strip_prefix("numa")?.parse().ok().map(Place::Numa);
+        Some((name, Some(bar.or_else(numa)?)))
+    });
+    placed.unwrap_or((text, None))
 }
 
 fn check_ends(lab: &RunningLab, request: &FlowRequest, from: NodeId, to: NodeId) -> Result<()> {
@@ -221,11 +268,25 @@ fn check_ends(lab: &RunningLab, request: &FlowRequest, from: NodeId, to: NodeId)
     Ok(())
 }
 
-fn source(fabric: &Fabric, node: NodeId) -> FlowSource {
-    match fabric.node(node).kind {
-        NodeKind::RootComplex => FlowSource::Core { root_complex: node, core: 0 },
-        _ => FlowSource::Endpoint(node),
-    }
+/// The requester of a flow: an endpoint, or the first core of a host or of the socket named.
+fn source(
+    lab: &RunningLab,
+    node: NodeId,
+    place: Option<Place>,
+    request: &FlowRequest,
+) -> Result<FlowSource> {
+    let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) else {
+        return match place {
+            None => Ok(FlowSource::Endpoint(node)),
+            Some(_) => {
+                let problem = format!("{} is not a requester; its endpoint is", request.from);
+                Err(request.refused(problem))
+            }
+        };
+    };
+    let socket = socket_of(host, place, request)?.unwrap_or(0);
+    let core = socket * (host.cpu.cores / host.socket_buffers.len() as u16);
+    Ok(FlowSource::Core { root_complex: node, core })
 }
 
 /// The part of a memory that a flow works in.
@@ -284,19 +345,22 @@ pub fn plan(
     let fabric = &lab.fabric;
     let mut ends = Vec::new();
     for request in requests {
-        let from = find(lab, &request.from, request)?;
-        let (name, bar) = split_bar(&request.to);
+        let (name, place) = split_place(&request.from);
+        let from = find(lab, name, request)?;
+        let source = source(lab, from, place, request)?;
+        let (name, place) = split_place(&request.to);
         let to = find(lab, name, request)?;
         check_ends(lab, request, from, to)?;
-        ends.push((from, to, memory_of(lab, to, bar, request)?));
+        ends.push(((from, source), to, memory_of(lab, to, place, request)?));
     }
     let mut planned = Vec::new();
     for (index, request) in requests.iter().enumerate() {
         let bytes = request.operation_bytes;
         let (from, to, memory) = &ends[index];
-        let (from, to) = (*from, *to);
-        let of_same = |ends: &[(NodeId, NodeId, TargetMemory)]| {
-            ends.iter().filter(|(_, _, other)| other == memory).count() as u64
+        let ((from, source), to) = (*from, *to);
+        let of_same = |ends: &[((NodeId, FlowSource), NodeId, TargetMemory)]| {
+            let is_same = |other: &TargetMemory| other.addresses == memory.addresses;
+            ends.iter().filter(|(_, node, other)| *node == to && is_same(other)).count() as u64
         };
         let (before, count) = (of_same(&ends[..index]), of_same(&ends));
         let outstanding = choices.outstanding;
@@ -305,7 +369,7 @@ pub fn plan(
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
         let flow = Flow {
             name: format!("{}:{}:{}", request.from, request.to, kind_word(kind)),
-            source: source(fabric, from),
+            source,
             kind,
             target: window.target,
             window_bytes: window.bytes,

@@ -179,20 +179,32 @@ impl Scenario<TrafficWork> {
         request: &FlowRequest,
         planned: &PlannedFlow,
     ) -> Result<()> {
-        let is_root = |node| fabric.node(node).kind == NodeKind::RootComplex;
-        let ends = planned.requests.iter().map(|direction| fabric.direction_ends(*direction).1);
-        let passed = ends.map(|port| fabric.port(port).node).find(|node| is_root(*node));
-        let Some(root) = passed.filter(|_| !is_root(planned.target_node)) else { return Ok(()) };
+        // Where the way enters a root complex and leaves it.
+        let passed = planned.requests.windows(2).find_map(|pair| {
+            let (into, out) = (fabric.direction_ends(pair[0]).1, fabric.direction_ends(pair[1]).0);
+            let (into, out) = (fabric.port(into), fabric.port(out));
+            let is_root = fabric.node(into.node).kind == NodeKind::RootComplex;
+            is_root.then_some((into.node, into.socket == out.socket))
+        });
+        let Some((root, is_one_socket)) = passed else { return Ok(()) };
         let (name, host) = (&fabric.node(root).name, usize::from(fabric.node(root).host.0));
         let part = &self.lab.file().hosts[host].part;
-        match part.parameters.peer_to_peer {
+        let between = part.parameters.sockets.filter(|_| !is_one_socket);
+        let (way, what, key) = match between {
+            None => (part.parameters.peer_to_peer, "its root ports", &part.peer_to_peer_keys[0]),
+            Some(sockets) => {
+                let what = "root ports of different sockets";
+                (sockets.peer_to_peer, what, &part.peer_to_peer_keys[1])
+            }
+        };
+        match way {
             PeerToPeer::Allowed { .. } => Ok(()),
             PeerToPeer::Forbidden => Err(ExperimentError::Forbidden {
                 flow: request.label.clone(),
                 problem: format!(
-                    "the way from {} to {} is by {name}, which forbids peer-to-peer between its \
-                     root ports: {} is false",
-                    planned.from, planned.to, part.peer_to_peer_key
+                    "the way from {} to {} is by {name}, which forbids peer-to-peer between \
+                     {what}: {key} is false",
+                    planned.from, planned.to
                 ),
             }),
         }

@@ -3,7 +3,7 @@
 //! a root complex, translation of addresses, and cores.
 
 use crosslane_fabric::LinkDirection;
-use crosslane_fabric::parameters::{Forwarding, PeerToPeer};
+use crosslane_fabric::parameters::{Forwarding, HopParameters, PeerToPeer};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
@@ -15,6 +15,7 @@ use super::{NO_TIME, Spots};
 pub(super) fn find(spots: &mut Spots<'_>) {
     redirection(spots);
     between_root_ports(spots);
+    between_sockets(spots);
     switches(spots);
     let mut endpoints: Vec<(usize, bool)> = Vec::new();
     for transfer in &spots.ways.transfers {
@@ -84,6 +85,29 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", |part| {
             let (latency, bytes_per_second) = (NO_TIME, f64::INFINITY);
             part.parameters.peer_to_peer = PeerToPeer::Allowed { latency, bytes_per_second };
+        });
+    }
+}
+
+/// The rate or the time from one socket to another, of hosts that have several.
+fn between_sockets(spots: &mut Spots<'_>) {
+    let ways = spots.ways;
+    for index in ways.hosts(|transfer| ways.reaches_root(transfer)) {
+        let Some(sockets) = spots.file.hosts[index].part.parameters.sockets else { continue };
+        let hop = sockets.hop;
+        let words = match hop.bytes_per_second {
+            rate if rate.is_finite() => {
+                format!("the {} from one socket of {{}} to another", rate_words(rate))
+            }
+            _ => format!("the {} from one socket of {{}} to another", hop.latency),
+        };
+        spots.host(index, LimitKind::SocketHop, words, "any rate, at once", |part| {
+            let Some(sockets) = &mut part.parameters.sockets else { return };
+            let (latency, bytes_per_second) = (NO_TIME, f64::INFINITY);
+            sockets.hop = HopParameters { latency, bytes_per_second };
+            if sockets.peer_to_peer != PeerToPeer::Forbidden {
+                sockets.peer_to_peer = PeerToPeer::Allowed { latency, bytes_per_second };
+            }
         });
     }
 }

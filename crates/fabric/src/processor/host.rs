@@ -81,7 +81,7 @@ impl Processor {
             let next = self.cores[number as usize].combining.next_write(from);
             let Some(write) = next else { return };
             let header = Header::memory_write(OWN_ID, BusAddress(write.address), write.bytes);
-            let out = way_out(fabric, node, routes, &header);
+            let out = way_out(fabric, place, self.sockets, routes, &header);
             if let Some(out) = out.filter(|out| out.is_full(fabric, &self.cpu)) {
                 self.cores[number as usize].draining = Some(out.direction);
                 return;
@@ -146,7 +146,8 @@ impl Processor {
         core.turn = core.works.len() + 1;
         let tag = self.free_tags.last().copied().unwrap_or(NO_TAG);
         let header = Header::memory_read(OWN_ID, Tag(tag), BusAddress(address), bytes);
-        let out = way_out(fabric, node, routes, &header).filter(|out| !out.is_down(fabric));
+        let out = way_out(fabric, place, self.sockets, routes, &header)
+            .filter(|out| !out.is_down(fabric));
         let Some(out) = out.filter(|_| tag != NO_TAG) else {
             let address = BusAddress(address);
             let result = Err(if tag == NO_TAG {
@@ -184,7 +185,7 @@ impl Processor {
             return;
         }
         let header = Header::memory_write(OWN_ID, BusAddress(address), bytes);
-        let out = way_out(fabric, node, routes, &header);
+        let out = way_out(fabric, place, self.sockets, routes, &header);
         if let Some(out) = out.filter(|out| out.is_full(fabric, &cpu)) {
             core.stalled = Some(out.direction);
             return;

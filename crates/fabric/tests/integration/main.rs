@@ -19,5 +19,6 @@ mod ordering;
 mod outside;
 mod root_complex;
 mod sharing;
+mod sockets;
 mod support;
 mod write_combining;

@@ -277,3 +277,53 @@ fn a_cache_shortens_reads_of_what_the_host_wrote() {
     let fast = latency(true, FlowKind::Read, 1e9, 64).steady_bytes_per_second().unwrap();
     assert!(fast > 3e9, "{fast}");
 }
+
+/// A card of payloads of 256 B and one of 128 B on other root ports, either of which moves data.
+#[test]
+fn peers_of_different_payloads_are_cut_between() {
+    let stand_with = |cuts: bool| {
+        let mut settings = Settings::ideal(rate(2, 4), 256);
+        settings.cuts_peers = cuts;
+        settings.port.receive_credits[0] = Credits { header: 8, data: 64 };
+        let mut stand = root_ports(&settings, 2);
+        ["rp1", "ep1"].into_iter().for_each(|port| stand.set_max_payload(port, 128));
+        stand
+    };
+    let mut stand = stand_with(false);
+    let flow = stand.flow(0, FlowKind::Write, stand.bar(1), 1024).times(4);
+    let ids = stand.start([flow]);
+    stand.run_to_any_end(&ids);
+    assert_eq!(stand.count(|kind| matches!(kind, ErrorKind::PayloadTooLarge { .. })), 16);
+    // What crosses a page comes in two writes, of 64 B and of 136 B.
+    for (offset, bytes, tlps) in [(0, 256_u64, 2), (0xfc0, 200, 1 + 2), (3, 250, 2), (0, 1024, 8)] {
+        let mut stand = stand_with(true);
+        let target = BusAddress(stand.bar(1).0 + offset);
+        let flow = Flow {
+            window_bytes: bytes.next_multiple_of(64),
+            ..stand.flow(0, FlowKind::Write, target, bytes)
+        };
+        let report = stand.run_one(flow.times(100).at_once(1));
+        assert_eq!(report.bytes, 100 * bytes);
+        let counted = stand.fabric.counters(stand.direction(1, LinkDirection::Down));
+        assert_eq!(counted.tlps, 100 * tlps, "{bytes} B at {offset}");
+    }
+    // Back it is as it comes; what the second card reads comes in completions of its own length.
+    let mut stand = stand_with(true);
+    let flows = vec![
+        stand.flow(1, FlowKind::Write, stand.bar(0), 256).times(100),
+        stand.flow(1, FlowKind::Read, stand.bar(0), 512).times(100),
+    ];
+    let flows = flows.into_iter().enumerate().map(|(at, flow)| {
+        let target = BusAddress(flow.target.0 + 4096 * at as u64);
+        Flow { target, window_bytes: 512, outstanding: 1, ..flow }
+    });
+    stand.run(flows.collect());
+    let down = stand.fabric.counters(stand.direction(1, LinkDirection::Down));
+    assert_eq!((down.tlps, down.payload_bytes), (400, 100 * 512));
+    // The closed form of the slower: 128 B in 148 B.
+    let mut stand = stand_with(true);
+    let flow = stand.flow(0, FlowKind::Write, stand.bar(1), 4096).times(500);
+    let got = stand.run_one(flow).steady_bytes_per_second().unwrap();
+    let expected = rate(2, 4).bytes_per_second() * 128.0 / 148.0;
+    assert!(off(got, expected) < 1e-2, "{got}");
+}

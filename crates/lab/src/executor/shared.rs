@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -166,13 +167,20 @@ pub(super) enum Progress {
     Ended,
 }
 
+/// The buffers of all sockets of a host, which lie one behind the other.
+fn all_buffers(host: &RunningHost) -> Range<u64> {
+    let starts = host.socket_buffers.iter().map(|range| range.start);
+    let ends = host.socket_buffers.iter().map(|range| range.end);
+    starts.min().unwrap_or(0)..ends.max().unwrap_or(0)
+}
+
 impl Shared {
     pub fn new(lab: RunningLab) -> Self {
         let RunningLab { fabric, border, hosts, names } = lab;
         let memory = |host: &RunningHost| HostMemory {
             pages: Pages::new(host.buffers.clone()),
             pins: Pins::default(),
-            io_addresses: IoAddresses::new(host.buffers.clone()),
+            io_addresses: IoAddresses::new(all_buffers(host)),
             direct: host.direct.clone(),
         };
         let state = State {

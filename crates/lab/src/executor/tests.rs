@@ -130,6 +130,8 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
         root_complex,
         tree,
         buffers: 1 << 20..1 << 30,
+        socket_buffers: vec![1 << 20..1 << 30],
+        numa_node: 0,
         cpu: part.parameters.cpu,
         direct: Vec::new(),
     };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::LinkParameters;
+use crosslane_fabric::{MAX_NODES, MAX_SOCKETS};
 
 use super::parts::{EndpointPart, PartKind, RootComplexPart, SwitchPart, link, wrong_kind};
 use super::table::{Table, Word};
@@ -31,6 +31,8 @@ pub struct HostInstance {
     pub part: Arc<RootComplexPart>,
     /// Location of its programs' DMA buffers.
     pub buffers: HostBuffers,
+    /// Socket whose memory they lie in.
+    pub numa_node: u16,
     /// Max_Read_Request_Size set in its functions, bytes.
     pub max_read_request_bytes: u32,
     /// Largest Max_Payload_Size set in its functions, bytes, if the lab limits it.
@@ -69,6 +71,8 @@ pub struct LinkInstance {
     pub upper: String,
     /// Name of its port at the upper end, if the lab gives one.
     pub upper_port: Option<String>,
+    /// Below a host: the socket of its root port.
+    pub socket: u16,
     /// Name of the switch or endpoint below it.
     pub lower: String,
     /// Constants of the link.
@@ -79,6 +83,7 @@ pub struct LinkInstance {
     pub(crate) path: String,
     pub(crate) upper_span: Range<usize>,
     pub(crate) upper_port_span: Range<usize>,
+    pub(crate) socket_span: Range<usize>,
     pub(crate) lower_span: Range<usize>,
     pub(crate) rate_span: Range<usize>,
 }
@@ -206,6 +211,11 @@ fn host<'a>(
     let read_request = table.whole("max_read_request_bytes")? as u32;
     let limit = table.optional_whole("max_payload_limit_bytes")?.map(|bytes| bytes as u32);
     let acs = acs(table, part.port.capability.acs)?;
+    let numa_node = socket(table, "numa_node")?;
+    let count = part.parameters.socket_count();
+    if numa_node >= count {
+        return Err(table.bad("numa_node", no_socket(numa_node, count)));
+    }
     let mut hosts = Vec::new();
     for word in names(table)? {
         claim(table, taken, &word)?;
@@ -213,6 +223,7 @@ fn host<'a>(
             name: word.text,
             part: part.clone(),
             buffers,
+            numa_node,
             max_read_request_bytes: read_request,
             max_payload_limit_bytes: limit,
             acs,
@@ -220,6 +231,22 @@ fn host<'a>(
         });
     }
     Ok(hosts)
+}
+
+/// Reads the plain number of a socket: a place, not a constant.
+fn socket(table: &Table<'_>, key: &str) -> Result<u16> {
+    let number = table.plain_whole(key)?.unwrap_or(0);
+    let most = MAX_SOCKETS - 1;
+    let socket = u16::try_from(number).ok().filter(|socket| *socket <= most);
+    socket.ok_or_else(|| table.bad(key, format!("{number} is not between 0 and {most}")))
+}
+
+/// Says that a host lacks a socket.
+pub(crate) fn no_socket(socket: u16, count: u16) -> String {
+    match count {
+        1 => format!("there is no socket {socket}: its host has one, 0"),
+        _ => format!("there is no socket {socket}: its host has {count}, from 0 on"),
+    }
 }
 
 /// Links each upper with its share of the lowers: as many lowers as uppers, or a multiple.
@@ -250,17 +277,20 @@ fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<
     }
     table.limit("lower", "links of a lab", lab.links.len() + lowers.len(), MAX_NODES)?;
     let share = lowers.len() / uppers.len();
+    let socket = socket(table, "socket")?;
     let limit = table.optional_whole("max_payload_limit_bytes")?.map(|bytes| bytes as u32);
     for (index, word) in lowers.into_iter().enumerate() {
         lab.links.push(LinkInstance {
             upper: uppers[index / share].text.clone(),
             upper_port: ports.as_ref().map(|ports| ports[index].text.clone()),
+            socket,
             lower: word.text,
             parameters,
             max_payload_limit_bytes: limit,
             path: table.path().to_owned(),
             upper_span: upper.span.clone(),
             upper_port_span: table.span_of("upper_port"),
+            socket_span: table.span_of("socket"),
             lower_span: word.span,
             rate_span: with_part.span_of("width"),
         });

@@ -19,6 +19,7 @@ use crate::error::{LabError, Position, Problem, Result, nearest};
 use constant::Constant;
 pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
+pub(crate) use instances::no_socket;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 pub(crate) use model::requester_key;
 pub(crate) use networks::Share;

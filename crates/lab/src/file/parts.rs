@@ -7,7 +7,8 @@ pub use crosslane_device::nic::NicParameters;
 pub use crosslane_device::{CardMemoryParameters, Copying, EngineParameters};
 use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CpuParameters, EndpointParameters, Forwarding, LinkParameters,
-    PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters, SwitchParameters,
+    PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters, SocketParameters,
+    SwitchParameters,
 };
 use crosslane_host::Routines;
 use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
@@ -23,6 +24,8 @@ use crate::keys::{self, KeyTable};
 
 /// Class code of a PCI-to-PCI bridge (PCI Code and ID Assignment 1.5).
 const BRIDGE_CLASS: u32 = 0x06_04_00;
+/// Pages that memory of several sockets is whole ones of, bytes.
+const SMALL_PAGE_BYTES: u64 = 4096;
 /// Largest 32-bit BAR, bytes.
 const MOST_32_BIT_BYTES: u64 = 1 << 31;
 /// Kind of a part.
@@ -99,8 +102,9 @@ pub struct RootComplexPart {
     pub port: PortParameters,
     /// Store routines of its C library, if the lab has them.
     pub routines: Option<Routines>,
-    /// Path of the constant that allows or forbids peer-to-peer between its root ports.
-    pub peer_to_peer_key: String,
+    /// Path of the constant that allows or forbids peer-to-peer between its root ports, of one
+    /// socket and of different ones.
+    pub peer_to_peer_keys: [String; 2],
 }
 
 /// Constants of a switch.
@@ -260,6 +264,25 @@ fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
     Ok(PeerToPeer::Allowed { latency, bytes_per_second })
 }
 
+/// Reads the sockets of a host; `None` if it has one.
+fn sockets(table: &Table<'_>) -> Result<Option<SocketParameters>> {
+    let count = table.whole("sockets")? as u16;
+    if count == 1 {
+        return match table.has("hop") {
+            true => Err(table.bad("hop", "a host of one socket has no way between two".into())),
+            false => Ok(None),
+        };
+    }
+    let bytes = table.whole("memory_bytes")?;
+    if !bytes.is_multiple_of(SMALL_PAGE_BYTES) {
+        let problem = format!("{bytes} B of each socket are not whole pages of 4 KiB");
+        return Err(table.bad("memory_bytes", problem));
+    }
+    let hop = table.needed_table("hop")?;
+    let peer_to_peer = peer_to_peer(&hop.needed_table("peer_to_peer")?)?;
+    Ok(Some(SocketParameters { count, hop: model::all(&hop)?, peer_to_peer }))
+}
+
 fn cpu(table: &Table<'_>) -> Result<CpuParameters> {
     let combining = table.table("combining")?.map(|table| model::all(&table)).transpose()?;
     let cpu = CpuParameters { combining, ..model::all(table)? };
@@ -335,8 +358,11 @@ impl RootComplexPart {
         let cpu_table = table.needed_table("cpu")?;
         let cpu = cpu(&cpu_table)?;
         let peers = table.needed_table("peer_to_peer")?;
+        let sockets = sockets(table)?;
+        let hop_peers = table.table("hop")?.map(|hop| hop.needed_table("peer_to_peer"));
+        let hop_peers = hop_peers.transpose()?.unwrap_or_else(|| peers.clone());
         Ok(Self {
-            peer_to_peer_key: peers.path_of("allowed"),
+            peer_to_peer_keys: [&peers, &hop_peers].map(|table| table.path_of("allowed")),
             routines: routines(&cpu_table, cpu.widest_store_bytes)?,
             identity: identity(table, BRIDGE_CLASS)?,
             parameters: RootComplexParameters {
@@ -344,8 +370,10 @@ impl RootComplexPart {
                 completer: memory,
                 peer_to_peer: peer_to_peer(&peers)?,
                 cache: table.table("cache")?.map(|table| model::all(&table)).transpose()?,
+                cuts_peers: peers.truth("cuts_payloads")?,
                 iommu: table.table("iommu")?.map(|table| model::all(&table)).transpose()?,
                 cpu,
+                sockets,
             },
             port,
         })

@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::{NetworkParameters, NicParameters};
 use crosslane_device::{CardMemoryParameters, EngineParameters, MemoryCardParameters};
-use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
-    CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, IommuParameters,
-    RequesterParameters,
+    CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, HopParameters,
+    IommuParameters, RequesterParameters,
 };
+use crosslane_fabric::{MAX_SOCKETS, MAX_STORE_BYTES};
 use crosslane_pcie::config::MINIMUM_BAR_BYTES;
 use crosslane_pcie::link::MAX_PAYLOAD_BYTES;
 use crosslane_torus_link::end::{MAX_CHANNEL_DATAGRAMS, MAX_RETRY_DATAGRAMS};
@@ -105,6 +105,8 @@ tables! {
         /// Place of its DMA buffers: requests to those above 4 GiB have a header of 4 DW, to others
         /// of 3.
         buffers: Choice(&["below-4-gib", "above-4-gib"]);
+        /// Socket whose memory the DMA buffers of its programs lie in: its NUMA node.
+        numa_node: Number => NONE;
         /// Max_Read_Request_Size set in its functions, bytes.
         max_read_request_bytes: PowerOfTwo(LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES) => Is(512.0);
         /// Largest Max_Payload_Size set in its functions, bytes; left out, what the path allows.
@@ -135,6 +137,8 @@ tables! {
         upper: Name;
         /// The port's name; left out, `host0.port0`, `switch0.down0`, and so on.
         upper_port: Name => Nothing;
+        /// Below a host: the socket of the root port that the link makes.
+        socket: Number => NONE;
         /// A switch or an endpoint.
         lower: Name;
         /// A part of the kind `link`; left out, the constants are here.
@@ -181,13 +185,18 @@ tables! {
         summary: Sentence => Nothing;
         /// Vendor and device ID of each root port.
         identity: Identity;
-        /// Host memory, bytes.
+        /// Host memory, bytes; of several sockets, that of each, in whole pages of 4 KiB.
         memory_bytes: Whole(1 << 20, 1 << 44);
+        /// Sockets, all alike: each has root ports, memory, an IOMMU if the host has any, and the
+        /// cores of `cpu`.
+        sockets: Whole(1, MAX_SOCKETS as u64) => Is(1.0);
+        /// The way from each socket to each other one; needed where there are several.
+        hop: Table(&HOP) => Nothing;
         /// Each root port.
         port: Table(&PORT);
         /// Host memory as a completer of requests.
         memory: Table(&HOST_MEMORY);
-        /// Transfers between root ports.
+        /// Transfers between root ports; of several sockets, between those of one.
         peer_to_peer: Table(&PEER_TO_PEER);
         /// The cache between the root complex and its memory; left out, every request takes the
         /// times of `memory`.
@@ -383,7 +392,14 @@ tables! {
     }
 
     /// Transfers between the root ports of a host.
-    pub(crate) PEER_TO_PEER "peer_to_peer" {
+    pub(crate) PEER_TO_PEER "peer_to_peer": PEERS_ACROSS {
+        /// Whether what is longer than Max_Payload_Size of the port that it leaves by is cut (PCIe
+        /// 6.x 1.3.1), also between sockets; false: its receiver refuses it.
+        cuts_payloads: Truth => NONE;
+    }
+
+    /// Transfers between root ports of different sockets.
+    pub(crate) PEERS_ACROSS "hop.peer_to_peer" {
         /// Whether they are passed on; false: refused with Unsupported Request.
         allowed: Truth;
         /// Time from the last byte in to the first byte out; needed where they are passed on.
@@ -395,6 +411,14 @@ tables! {
     /// A last-level cache.
     pub(crate) CACHE "cache" {
         ..CacheParameters;
+    }
+
+    /// The way from one socket of a host to another.
+    pub(crate) HOP "hop" {
+        ..HopParameters;
+        /// Transfers between root ports of different sockets. `latency_ns` is all of it, with the
+        /// hop's; their payload counts against the hop's rate too.
+        peer_to_peer: Table(&PEERS_ACROSS);
     }
 
     /// An IOMMU.

@@ -12,6 +12,7 @@ mod network;
 mod random_trees;
 mod scenes;
 mod shipped_labs;
+mod sockets;
 mod topologies;
 mod tori;
 mod waiting;

@@ -59,7 +59,7 @@ pub fn loaded() -> TopologyFigure {
         switch((name, 4), (upper, (3, 4)), fpga)
     };
     let functions = ports("host0", 1, |_, upper| switch(("rha25", 2), (upper, (3, 8)), board));
-    let host = Host { name: "host0".into(), memory_bytes: 4 << 30, functions };
+    let host = Host { name: "host0".into(), memory_bytes: 4 << 30, functions, ..Host::default() };
     let topology = Topology { hosts: vec![host], ..Topology::default() };
     // The first board writes to the second.
     let loads = topology.links().flat_map(|link| {
@@ -85,7 +85,7 @@ pub fn large() -> TopologyFigure {
             let nic = |nic, upper: &str| endpoint(format!("nic{host}{number}{nic}"), upper, (3, 8));
             switch((&format!("switch{host}{number}"), 8), (upper, (4, 16)), nic)
         });
-        Host { name, memory_bytes: 64 << 30, functions }
+        Host { name, memory_bytes: 64 << 30, functions, ..Host::default() }
     });
     let topology = Topology { hosts: hosts.collect(), ..Topology::default() };
     TopologyFigure { title: "Sixty-four network cards".into(), topology, loads: Vec::new() }

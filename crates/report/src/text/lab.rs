@@ -21,7 +21,15 @@ const BRIDGE_COLUMNS: usize = 28;
 pub fn topology(topology: &Topology, notes: &[LabRemark], columns: Columns) -> String {
     let mut text = String::new();
     for host in &topology.hosts {
-        let _ = writeln!(text, "{}: {} of memory", host.name, size_words(host.memory_bytes));
+        let sockets = match host.sockets {
+            None => String::new(),
+            Some(count) => format!(
+                "{count} sockets with {} each, ",
+                size_words(host.memory_bytes / count as u64)
+            ),
+        };
+        let memory = size_words(host.memory_bytes);
+        let _ = writeln!(text, "{}: {sockets}{memory} of memory", host.name);
         let _ = writeln!(text, "{}", branches(host, columns.tables));
     }
     text.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
@@ -123,6 +131,9 @@ impl Drawing {
     fn function(&mut self, function: &Function) {
         let (_, number) = function.address.split_once(':').unwrap_or_default();
         self.line.push_str(number);
+        if let Some(socket) = function.socket {
+            let _ = write!(self.line, "(socket {socket})");
+        }
         match function.secondary_bus.zip(function.subordinate_bus) {
             Some((secondary, subordinate)) => {
                 if secondary == subordinate {

@@ -81,6 +81,7 @@ pub fn small() -> Topology {
                 bridge(root(2), (5, 5), vec![endpoint(5, "gpu", "host.root2")]),
                 bridge(root(3), (6, 6), vec![]),
             ],
+            ..Host::default()
         }],
         ..Topology::default()
     }

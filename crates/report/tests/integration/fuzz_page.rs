@@ -97,7 +97,9 @@ fn figure(title: &Words, nodes: &[AnyNode]) -> TopologyFigure {
         let ports: Vec<Function> = empty.iter().map(|_| port(None)).collect();
         let Some(host) = topology.hosts.last_mut().filter(|_| *place >= 30) else {
             let memory_bytes = numbers[0].2;
-            topology.hosts.push(Host { name: name.text(), memory_bytes, functions: ports });
+            let name = name.text();
+            let host = Host { name, memory_bytes, functions: ports, ..Host::default() };
+            topology.hosts.push(host);
             continue;
         };
         let mut above = &mut host.functions;

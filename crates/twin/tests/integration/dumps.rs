@@ -94,6 +94,19 @@ fn a_lab_has_all_links_and_settings_of_the_machine() {
     assert_eq!(text.matches("[part.gpu0]").count(), 1);
     assert!(!text.contains("[part.gpu1]") && text.contains("# 0000:1a:00.0, NUMA node 0"));
     assert!(text.contains("acs = true"));
+    // The drive is at another NUMA node, and says so itself.
+    assert_eq!(lab.file().hosts[0].part.parameters.socket_count(), 2);
+    let socket = |lower: &str| {
+        let mut links = lab.file().links.iter();
+        links.find(|link| link.lower == lower).map(|link| link.socket)
+    };
+    assert_eq!((socket("switch-17-00-0"), socket("nvme0")), (Some(0), Some(1)), "{text}");
+    assert!(text.contains("# NUMA node 1\nsocket = 1\n"), "{text}");
+    assert!(gaps.iter().any(|gap| gap.starts_with("endpoints are at 2 NUMA nodes")), "{gaps:?}");
+    // What nobody says is at the first one, and with it all of the machine.
+    let unsaid = SERVER.replace("\tNUMA node: 1\n", "");
+    let (text, gaps) = self::lab(&machine(&unsaid));
+    assert!(!text.contains("socket") && gaps.len() == 2, "{gaps:?}");
 }
 
 /// What is pasted into an issue is quoted, indented, and has other line ends.

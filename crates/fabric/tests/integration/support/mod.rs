@@ -44,7 +44,9 @@ pub struct Settings {
     pub requester: RequesterParameters,
     pub peer_to_peer: PeerToPeer,
     pub cache: Option<CacheParameters>,
+    pub cuts_peers: bool,
     pub iommu: Option<IommuParameters>,
+    pub sockets: Option<SocketParameters>,
     pub cpu: CpuParameters,
     pub max_read_request: u32,
     pub bar_bytes: u64,
@@ -121,12 +123,14 @@ impl Settings {
                 copy_bytes_per_second: f64::INFINITY,
                 completion_timeout: ns(10_000_000),
             },
+            cuts_peers: false,
             peer_to_peer: PeerToPeer::Allowed {
                 latency: Picoseconds::ZERO,
                 bytes_per_second: f64::INFINITY,
             },
             cache: None,
             iommu: None,
+            sockets: None,
             cpu: CpuParameters {
                 cores: 2,
                 uncached_store: ns(10),
@@ -214,8 +218,10 @@ pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
         cache: settings.cache,
+        cuts_peers: settings.cuts_peers,
         iommu: settings.iommu,
         cpu: settings.cpu,
+        sockets: settings.sockets,
     }
 }
 
@@ -270,6 +276,8 @@ fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
         for (at, child) in below.as_ref().iter().enumerate() {
             let (name, port) = (format!("rp{at}"), settings.port.clone());
             let port = builder.root_port(root, &name, Identity::default(), port);
+            let sockets = settings.sockets.map_or(1, |sockets| sockets.count);
+            builder.set_socket(port, at as u16 % sockets);
             add(&mut builder, settings, port, child, &mut endpoints);
         }
     }

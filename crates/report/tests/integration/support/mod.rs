@@ -73,7 +73,7 @@ fn figure(text: &str) -> TopologyFigure {
     };
     let port = |children| Function { port: text.into(), children, ..Function::default() };
     let functions = vec![port(vec![endpoint.clone()]), port(vec![endpoint]), port(vec![])];
-    let host = Host { name: text.into(), memory_bytes: 1 << 30, functions };
+    let host = Host { name: text.into(), memory_bytes: 1 << 30, functions, ..Host::default() };
     let topology = Topology { lab: text.into(), hosts: vec![host], ..Topology::default() };
     TopologyFigure { title: text.into(), topology, loads: vec![load] }
 }
