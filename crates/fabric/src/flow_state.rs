@@ -298,7 +298,7 @@ impl Fabric {
         let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
         let places = (flow.window_bytes / stride).max(1);
         let slots = if flow.scattered { places } else { places.min(flow.operations.max(1)) };
-        let source = flow.source;
+        let (source, kind) = (flow.source, flow.kind);
         self.flows.push(FlowState {
             host,
             number,
@@ -319,7 +319,7 @@ impl Fabric {
         match source {
             FlowSource::Endpoint(node) => {
                 if let Some(generic) = self.generic(node.0) {
-                    generic.add_flow(number);
+                    generic.add_flow(number, kind);
                 }
             }
             FlowSource::Core { root_complex, core } => {
