@@ -373,12 +373,13 @@ Examples:
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --outstanding 1
   crosslane bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20 --trace t.pftrace
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --window 64M --random
-  crosslane bench traffic --lab rosta --flow '*:*:write:1M' --in-turn --no-why
-  crosslane bench traffic --lab pciebench --flow nfp:host:read:64,128,256 \
-    --set part.nfp.requester.tags=32
+  crosslane bench traffic --lab rosta --flow '*:fpga1:write:64K' --in-turn --operations 20
+  crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --set part.nfp.requester.tags=32
 
 Flows of one endpoint share its requester: tags, datapath, and the least time between operations
-(read_interval_ns, write_interval_ns of the lab file). Times are in microseconds, from an operation's post to its end: a write ends when its last byte
+(read_interval_ns, write_interval_ns of the lab file).
+
+Times are in microseconds, from an operation's post to its end: a write ends when its last byte
 can be seen at the target, a read when its last byte is at the requester. `typical` is the
 median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of the slowest link
 on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this

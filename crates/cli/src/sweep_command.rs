@@ -66,8 +66,7 @@ Examples:
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep
   crosslane bench sweep --lab minimal --flow card0:host:write:256,4K --link 3x8,4x8,5x16,6x16
-  crosslane bench sweep --lab pciebench --flow nfp:host:read:64..2K \
-    --set part.nfp.requester.tags=16,32,64")]
+  crosslane bench sweep --lab pciebench --flow nfp:host:read:64,1K --tags 8,16,32")]
 pub struct SweepArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
