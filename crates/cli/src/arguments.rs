@@ -19,7 +19,7 @@ use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
-use crate::values::{one_of, whole};
+use crate::values::{one_of, parse_setting, whole};
 use crate::workload::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
@@ -236,7 +236,8 @@ Examples:
 The tree is in the style of `lspci -tv`. A link's ceiling is its rate less encoding and SKP
 ordered sets, times payload over payload, framing, header and LCRC, for TLPs of Max_Payload_Size
 with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the traffic and are
-not taken off here. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
+not taken off here. A link of generation 6 has the rate of the TLP bytes of its FLITs, without
+framing and LCRC. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
 pub struct TopoArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
@@ -348,12 +349,18 @@ pub struct MmioArguments {
 #[command(mut_arg("device", |device| device.help("A lab, as lab:NAME, in place of --lab")))]
 #[command(after_help = "\
 Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
-  FROM     an endpoint, or a host: its core 0 with uncached stores and loads
+  FROM     an endpoint, or a host: its core 0 with uncached stores and loads; a core makes one
+           load at a time
   TO       a host: its memory; an endpoint: what is behind its largest BAR; or an endpoint's
-           BAR by number, as in fpga2.bar0. `host` is the host of a lab that has only one
-  KIND     write, read, or writeread (a write, and a read of the same bytes behind it)
-  SIZE     bytes of one operation: 64, 4K or 4KiB (4096), 1MiB, 1MB (1000000);
-           64..1M is a sweep over the powers of two, whose runs share the machine's cores
+           BAR by number, as in fpga2.bar0. `host` is the host of a lab that has only one.
+           `*` is every endpoint, in FROM and in TO: *:*:write:1M is a flow for each pair
+  KIND     write, read, or writeread (a write, and a read of the same bytes behind it); or what
+           a device sends: nic-receive (writes of 1500 B), nic-transmit (reads of 1500 B),
+           nvme-read (writes of 4 KiB), nvme-write (reads of 4 KiB), where SIZE may be left out.
+           These are the data alone: no descriptors, status, doorbells and interrupts
+  SIZE     bytes of one operation: 64, 4K or 4KiB (4096), 1MiB, 1MB (1000000); 64..1M is a sweep
+           over the powers of two, and 64,96,1K..4K one over a list, whose runs share the
+           machine's cores
   PAYLOAD  bytes of one write TLP or read request; of a core's store or load, up to 64. An
            endpoint sends it as asked, up to the longest that any port of the lab supports, even
            where its own port is set to less: the first port that it is too large for reports a
@@ -365,6 +372,12 @@ Examples:
   crosslane bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --outstanding 1
   crosslane bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20 --trace t.pftrace
+  crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --window 64M --random
+  crosslane bench traffic --lab rosta --flow '*:fpga1:write:64K' --in-turn --operations 20
+  crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --set part.nfp.requester.tags=32
+
+Flows of one endpoint share its requester: tags, datapath, and the least time between operations
+(read_interval_ns, write_interval_ns of the lab file).
 
 Times are in microseconds, from an operation's post to its end: a write ends when its last byte
 can be seen at the target, a read when its last byte is at the requester. `typical` is the
@@ -386,6 +399,23 @@ pub struct TrafficArguments {
     /// 2 to 64 operations; 1 for writeread].
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
+    /// Memory over which the operations of each flow go, one behind the other and then again
+    /// [default: up to 4 MiB of the flow's part of the target].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub window: Option<u64>,
+    /// Let operations visit that memory in an order without a pattern.
+    #[arg(long)]
+    pub random: bool,
+    /// Begin that memory this far behind the start of the flow's part of the target; any number of
+    /// bytes, so that operations are not aligned.
+    #[arg(long, value_name = "SIZE", value_parser = parse_offset, default_value = "0")]
+    pub offset: u64,
+    /// Run the flows one after the other, each alone.
+    #[arg(long)]
+    pub in_turn: bool,
+    /// Another value of a number of the lab file, by its path; may be given many times.
+    #[arg(long, value_name = "PATH=N", value_parser = parse_setting)]
+    pub set: Vec<(String, f64)>,
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -511,6 +541,11 @@ const TRACE_UNITS: [(&str, &str, u64); 2] = [
     ("ns", "A nanosecond; shorter times are rounded down", 1000),
     ("ps", "A picosecond: exact, and all times read a thousand times too long", 1),
 ];
+
+/// A size, or 0.
+fn parse_offset(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { parse_size(text) }
+}
 
 /// A size in whole integers of 32 bits; the integers.
 fn parse_integers(text: &str) -> Result<u64, String> {

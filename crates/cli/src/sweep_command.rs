@@ -2,17 +2,19 @@
 //! `crosslane bench sweep`: one figure of transfers over any parameters of a lab, or over those of
 //! a card's transfers.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use crosslane::experiment::sweep::{
-    Axes, Descriptors, LabSweep, SweepError, SweepOptions, SweepPoint, TransferKind, csv,
-    measure_point,
+    Axes, Descriptors, FlowSweep, LabSweep, Point, SweepError, SweepOptions, SweepPoint,
+    TransferKind, csv, measure_point,
 };
 use crosslane::experiment::{
-    ExperimentError, Notification, Progress as _, SizeRange, parse_register_size, unless_over,
+    ExperimentError, FlowArgument, Notification, Progress as _, Scenario, SizeRange,
+    parse_register_size, unless_over,
 };
-use crosslane::explain::{Ran, Why};
+use crosslane::explain::{Explainable, Ran, Why};
 use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::LinkRate;
@@ -27,7 +29,8 @@ use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::values::{one_of, whole};
+use crate::traffic_command::expanded;
+use crate::values::{one_of, parse_constant, whole};
 use crate::workload::{DescriptorWord, MAX_POSTED, NOTIFICATIONS};
 
 /// Kinds of transfers.
@@ -38,23 +41,17 @@ const KINDS: [(&str, &str, TransferKind); 4] = [
     ("from-card", "The card's memory to host memory", TransferKind::FromCard),
 ];
 
-/// Reads a constant of the lab and its values, as `PATH=1,2,3`.
-fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
-    let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
-    let constant = text.split_once('=').and_then(|(path, values)| {
-        let values: Option<Vec<f64>> = values.split(',').map(number).collect();
-        Some((path.to_owned(), values?))
-    });
-    constant.ok_or_else(|| format!("{text} is not a constant with values, such as PATH=1,2,3"))
-}
-
 /// Arguments of `bench sweep`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Every combination of the given values is a point; points share the machine's cores. Values left
 out are as the lab has them. --set changes any number of the lab file by its path, as
 `crosslane lab show LAB` lists them. A card of --device stays as it is: --link, --mps, --tags and
---set are for labs.
+--set are for labs. Where --link is more than the ports at its ends can do, they are raised, and
+the table says which.
+
+--flow puts flows of generators in the place of transfers with an engine, in the form that `bench
+traffic --help` describes; several run at once, and the figure is the rate of all together.
 
 With --outstanding 1 the time of a transfer is its median, for to-card and from-card from its
 start (behind the setting of parameters) until the host knows that it is complete; with more it is
@@ -67,30 +64,39 @@ Examples:
   crosslane bench sweep --lab kc705:crosslane --size 1K --outstanding 1,4,16,64
   crosslane bench sweep --lab kc705 --way from-card --size 64K --why
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
-  crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep")]
+  crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep
+  crosslane bench sweep --lab minimal --flow card0:host:write:256,4K --link 3x8,4x8,5x16,6x16
+  crosslane bench sweep --lab pciebench --flow nfp:host:read:64,1K --tags 8,16,32")]
 pub struct SweepArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// The endpoint with the engine [default: the lab's first].
+    /// The endpoint with the engine [default: the lab's first]; with --flow, that of --link and
+    /// --tags [default: the first of the flows].
     #[arg(long, value_name = "NAME")]
     pub card: Option<String>,
     /// Kind of transfers [default: to-card,from-card with a card that has memory, else write,read].
-    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&KINDS))]
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&KINDS),
+        conflicts_with = "flow")]
     pub way: Vec<TransferKind>,
+    /// A flow of a generator, with its sizes; may be given many times, all run at once.
+    #[arg(long, value_name = "FLOW",
+        conflicts_with_all = ["way", "size", "descriptors", "notify"])]
+    pub flow: Vec<FlowArgument>,
     /// Generation and lanes of the card's own link.
     #[arg(long, value_name = "GxN", value_delimiter = ',')]
     pub link: Vec<LinkRate>,
     /// Max_Payload_Size of all functions, bytes.
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = parse_register_size)]
     pub mps: Vec<u32>,
-    /// Reads of data that the engine keeps in flight.
+    /// Reads of data that the card keeps in flight.
     #[arg(long, value_name = "N", value_delimiter = ',',
         value_parser = whole::<u16>(1..=1024))]
     pub tags: Vec<u16>,
     /// Place of descriptors [default: ring].
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     pub descriptors: Vec<DescriptorWord>,
-    /// Transfers that are kept posted [default: 1].
+    /// Transfers that are kept posted [default: 1]; with --flow, operations of each flow in flight
+    /// [default: by size].
     #[arg(long, value_name = "N", value_delimiter = ',',
         value_parser = whole::<u32>(1..=MAX_POSTED))]
     pub outstanding: Vec<u32>,
@@ -103,7 +109,8 @@ pub struct SweepArguments {
     /// How the host learns of completions.
     #[arg(long, value_name = "HOW", default_value = "poll", value_parser = one_of(&NOTIFICATIONS))]
     pub notify: Notification,
-    /// Transfers of each point [default: by size, about 4 MiB, 4 or twice --outstanding at least].
+    /// Transfers of each point [default: by size, about 4 MiB, 4 or twice --outstanding at least];
+    /// with --flow, operations of each flow.
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
     /// Random seed; it also makes the data.
@@ -132,20 +139,45 @@ pub fn run(arguments: &SweepArguments) -> Result<()> {
         Named::Lab { lab, endpoints } => {
             let endpoints: Vec<String> = endpoints.into_iter().flatten().collect();
             let wanted = one_endpoint(&endpoints, "--card", arguments.card.as_deref())?;
-            in_lab(arguments, &Lab::load(&lab)?, wanted)
+            let lab = Lab::load(&lab)?;
+            match arguments.flow.is_empty() {
+                true => with_engine(arguments, &lab, wanted),
+                false => with_flows(arguments, &lab, wanted),
+            }
         }
         Named::Cards(names) => on_card(arguments, &names),
     }
 }
 
-fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
+fn with_engine(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
     let sweep = LabSweep::new(lab, card, options(arguments))?;
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
+    let measure = |point: &Point, progress: &Steps| sweep.measure(point, progress);
+    in_lab(output, &points, measure, |point| sweep.scenario(point))
+}
+
+fn with_flows(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
+    let flows = expanded(&arguments.flow, &lab.build(arguments.seed)?)?;
+    let sweep = FlowSweep::new(lab, card, &flows, options(arguments))?;
+    let points = axes(arguments)?.with_flows(flows).points()?;
+    let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
+    let measure = |point: &Point, progress: &Steps| sweep.measure(point, progress);
+    in_lab(output, &points, measure, |point| sweep.scenario(point))
+}
+
+/// Measures points in a lab and shows them.
+fn in_lab<W: Explainable>(
+    output: Output<'_>,
+    points: &[Point],
+    measure: impl Fn(&Point, &Steps) -> Result<SweepPoint, SweepError> + Sync,
+    scenario: impl Fn(&Point) -> Result<Scenario<W>, SweepError>,
+) -> Result<()> {
+    let arguments = output.arguments;
     let measured =
-        output.steps.watch.each(&points, true, |point| match sweep.measure(point, &output.steps) {
+        output.steps.watch.each(points, true, |point| match measure(point, &output.steps) {
             Ok(measured) => {
-                output.steps.shown(&point.kind.to_string(), measured.elapsed);
+                output.steps.shown(&point.way(), measured.elapsed);
                 Ok(Some(measured))
             }
             Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
@@ -155,7 +187,7 @@ fn in_lab(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<(
     output.steps.finish();
     let whys = match arguments.why {
         true => {
-            let scenarios = measured.iter().map(|one| sweep.scenario(&one.point));
+            let scenarios = measured.iter().map(|one| scenario(&one.point));
             let scenarios = scenarios.collect::<Result<Vec<_>, _>>()?;
             let ran = measured.iter().map(|one| Ran::rate(one.bytes_per_second, one.wrong_words));
             explained(&scenarios, ran, arguments.json)
@@ -171,6 +203,9 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     }
     if names.len() > 1 {
         return Err(usage("--device: one card is measured at a time"));
+    }
+    if let Some(flow) = arguments.flow.first() {
+        return Err(usage(format!("--flow {flow}: flows are of a lab's generators, lab:NAME")));
     }
     if arguments.why {
         return Err(usage("--why: limits are lifted in a lab, lab:NAME: a card stays as it is"));
@@ -190,7 +225,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
         let measured =
             run_on(&session, async { measuring.await.transpose().map_err(|e| failed(&e)) })?;
         let Some(measured) = measured else { break };
-        output.steps.done(&point.kind.to_string(), measured.elapsed);
+        output.steps.done(&point.way(), measured.elapsed);
         all.push(measured);
     }
     output.steps.finish();
@@ -220,6 +255,12 @@ fn axes(arguments: &SweepArguments) -> Result<Axes> {
         .with_outstanding(&arguments.outstanding[..])
         .with_constants(&arguments.set[..])
         .with_sizes(arguments.size.iter().flat_map(SizeRange::sizes).collect::<Vec<_>>()))
+}
+
+/// Returns the ports whose maxima the links of the points have raised, each once.
+fn raised_ports(measured: &[SweepPoint]) -> Vec<String> {
+    let ports: BTreeSet<&String> = measured.iter().flat_map(|one| &one.raised_ports).collect();
+    ports.into_iter().cloned().collect()
 }
 
 /// Outputs of a sweep.
@@ -259,6 +300,7 @@ impl<'a> Output<'a> {
             seed: arguments.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             rows: measured.iter().zip(whys).map(row).collect(),
+            raised_ports: raised_ports(measured),
             interrupted: steps.watch.interrupted(),
         });
         let parameters = measured.first().map(SweepPoint::parameters).unwrap_or_default();
@@ -275,20 +317,6 @@ impl<'a> Output<'a> {
         match measured.iter().all(|one| one.wrong_words == 0) {
             true => Ok(()),
             false => Err(CommandError::Run),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn constants_are_read() {
-        let (path, values) = parse_constant("part.a.b=1,2.5").unwrap();
-        assert_eq!((path.as_str(), &values[..]), ("part.a.b", &[1.0, 2.5][..]));
-        for text in ["", "a", "a=", "a=1,", "a=x", "a=nan", "a=inf"] {
-            assert!(parse_constant(text).is_err(), "{text}");
         }
     }
 }

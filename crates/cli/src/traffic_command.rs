@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
-use crosslane::experiment::{Choices, Scenario, TrafficWork};
-use crosslane::lab::Lab;
+use crosslane::experiment::{Choices, FlowArgument, FlowRequest, Scenario, TrafficWork};
+use crosslane::lab::{Lab, RunningLab};
+use crosslane::results::quantity::size_words;
 
 use crate::arguments::TrafficArguments;
 use crate::bench::{Bench, Runs};
@@ -18,42 +19,96 @@ use crate::files::Where;
 /// [`Run`](crate::error::CommandError::Run) if anything went wrong in a run.
 pub fn run(arguments: &TrafficArguments) -> Result<()> {
     let why = "its flows are a lab's generators, which --flow names";
-    let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
-    let scenario = |sizes: Vec<u64>| {
-        let flows = arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size)).collect();
+    let mut lab = Lab::load(&arguments.place.named()?.whole_lab(why)?)?;
+    for (path, value) in &arguments.set {
+        lab = lab.with_constant(path, *value)?;
+    }
+    let lab = Arc::new(lab);
+    let running = lab.build(arguments.seed)?;
+    let flows = expanded(&arguments.flows, &running)?;
+    let scenario = |flows: Vec<FlowRequest>| {
         let choices = Choices::default()
             .with_operations(arguments.operations)
             .with_outstanding(arguments.outstanding)
-            .with_relaxed(arguments.relaxed);
+            .with_relaxed(arguments.relaxed)
+            .with_window_bytes(arguments.window)
+            .with_random(arguments.random)
+            .with_offset_bytes(arguments.offset);
         let work = TrafficWork { flows, choices, shuffle: arguments.shuffle };
         let scenario = Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
         Scenario { max_payload_bytes: arguments.mps, ..scenario }
     };
-    let scenarios: Vec<_> = scenario_sizes(arguments)?.into_iter().map(scenario).collect();
+    let alone = |flow: &FlowArgument| -> Vec<Vec<FlowRequest>> {
+        flow.sizes.sizes().map(|bytes| vec![flow.request(bytes)]).collect()
+    };
+    let requests = match arguments.in_turn {
+        true => flows.iter().flat_map(alone).collect(),
+        false => at_once(&flows)?,
+    };
+    let scenarios: Vec<_> = requests.into_iter().map(scenario).collect();
     if arguments.trace.trace.is_some() && scenarios.len() > 1 {
-        return Err(usage("--trace writes one run; give each --flow one size instead of a range"));
+        return Err(usage(match arguments.in_turn {
+            true => "--trace writes one run, and --in-turn makes several",
+            false => "--trace writes one run; give each --flow one size instead of a range",
+        }));
     }
     // An impossible flow is said before anything runs, and is the first one of the line.
-    let running = lab.build(arguments.seed)?;
     let mut bytes = 0_u64;
     for scenario in &scenarios {
         bytes = bytes.saturating_add(scenario.total_bytes(&running)?);
     }
+    let modes = modes(arguments);
     let mut bench = Bench::new("traffic", Where::Lab(&lab), arguments.seed, &arguments.shown)?;
-    bench.notes.modes = if arguments.relaxed { "relaxed ordering" } else { "" };
-    let runs = Runs::new("sizes", !arguments.no_why);
+    bench.notes.modes = &modes;
+    let what = if arguments.in_turn { "runs" } else { "sizes" };
+    let runs = Runs::new(what, !arguments.no_why);
     bench.in_lab(
         scenarios,
         Runs { bytes: Some(bytes), trace: Some((&arguments.trace, running)), ..runs },
     )
 }
 
-/// Returns the sizes of the flows in each scenario: one scenario for each size of the ranges, which
-/// all have the same number of sizes, or one.
-fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>> {
-    let sizes: Vec<Vec<u64>> = arguments.flows.iter().map(|f| f.sizes.sizes().collect()).collect();
+/// Returns flows with the endpoints that `*` stands for.
+///
+/// # Errors
+/// A `*` that stands for none.
+pub fn expanded(flows: &[FlowArgument], lab: &RunningLab) -> Result<Vec<FlowArgument>> {
+    let mut all = Vec::new();
+    for flow in flows {
+        let found = flow.expanded(lab);
+        if found.is_empty() {
+            return Err(usage(format!("--flow {flow}: the lab has no such endpoints of one host")));
+        }
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+/// Returns what the outcomes do not say of the runs, in words.
+fn modes(arguments: &TrafficArguments) -> String {
+    let mut modes = Vec::new();
+    if arguments.relaxed {
+        modes.push("relaxed ordering".to_owned());
+    }
+    if arguments.random {
+        modes.push("random addresses".to_owned());
+    }
+    if let Some(bytes) = arguments.window {
+        modes.push(format!("windows of {}", size_words(bytes)));
+    }
+    if arguments.offset > 0 {
+        modes.push(format!("{} behind the start", size_words(arguments.offset)));
+    }
+    modes.extend(arguments.set.iter().map(|(path, value)| format!("{path} = {value}")));
+    modes.join(", ")
+}
+
+/// Returns the flows of each run, all at once: one run for each size of the ranges, which all have
+/// the same number of sizes, or one.
+fn at_once(flows: &[FlowArgument]) -> Result<Vec<Vec<FlowRequest>>> {
+    let sizes: Vec<Vec<u64>> = flows.iter().map(|flow| flow.sizes.sizes().collect()).collect();
     let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
-    for (flow, sizes) in arguments.flows.iter().zip(&sizes) {
+    for (flow, sizes) in flows.iter().zip(&sizes) {
         if sizes.len() != 1 && sizes.len() != count {
             return Err(usage(format!(
                 "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
@@ -62,6 +117,9 @@ fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>> {
             )));
         }
     }
-    let of_scenario = |index: usize| sizes.iter().map(|s| s[index.min(s.len() - 1)]).collect();
-    Ok((0..count).map(of_scenario).collect())
+    let of_run = |index: usize| {
+        let requests = flows.iter().zip(&sizes);
+        requests.map(|(flow, sizes)| flow.request(sizes[index.min(sizes.len() - 1)])).collect()
+    };
+    Ok((0..count).map(of_run).collect())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of options: whole numbers in a range, and words.
+//! Values of options: whole numbers in a range, words, and constants of a lab.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -39,9 +39,38 @@ where
     }
 }
 
+/// Reads a constant of the lab and its values, as `PATH=1,2,3`.
+pub fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+    let constant = text.split_once('=').and_then(|(path, values)| {
+        let values: Option<Vec<f64>> = values.split(',').map(number).collect();
+        Some((path.to_owned(), values?))
+    });
+    constant.ok_or_else(|| format!("{text} is not a constant with values, such as PATH=1,2,3"))
+}
+
+/// Reads a constant of the lab and its value, as `PATH=1`.
+pub fn parse_setting(text: &str) -> Result<(String, f64), String> {
+    match parse_constant(text) {
+        Ok((path, values)) if values.len() == 1 => Ok((path, values[0])),
+        _ => Err(format!("{text} is not a constant with its value, such as PATH=1")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn constants_are_read() {
+        let (path, values) = parse_constant("part.a.b=1,2.5").unwrap();
+        assert_eq!((path.as_str(), &values[..]), ("part.a.b", &[1.0, 2.5][..]));
+        for text in ["", "a", "a=", "a=1,", "a=x", "a=nan", "a=inf"] {
+            assert!(parse_constant(text).is_err() && parse_setting(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_setting("part.a.b=2.5"), Ok(("part.a.b".to_owned(), 2.5)));
+        assert!(parse_setting("part.a.b=1,2").is_err());
+    }
 
     #[test]
     fn numbers_outside_are_refused_in_words() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Lab files: the shipped ones, constants with their provenance, and the check of a file. The check
 //! builds the lab and its variants, warns of cards whose datapath is slower than their link, and
-//! notes links that share a slower one, and peers without a route.
+//! notes links that share a slower one, peers without a route, and links in FLIT mode.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,7 @@ use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
+use crosslane_pcie::link::{FLIT_BYTES, FLIT_TLP_BYTES};
 use crosslane_results::quantity::megabytes;
 use crosslane_results::topology::{Function, FunctionKind, Host, Topology};
 use crosslane_results::{
@@ -88,6 +89,7 @@ pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
         host.all_functions().filter_map(|it| datapath(lab, it)).for_each(|it| warnings.push(it));
         host.all_functions().filter_map(uplink).for_each(|it| notes.push(it));
         notes.extend(peers(lab, host));
+        host.all_functions().filter_map(flits).for_each(|it| notes.push(it));
     }
     Ok(LabCheck {
         lab: lab.name().to_owned(),
@@ -174,6 +176,19 @@ fn uplink(function: &Function) -> Option<LabRemark> {
     );
     let remark = remark(LabRemarkKind::Oversubscribed, &function.node, sentence);
     (together > most).then_some(remark)
+}
+
+/// Notes a function whose link runs in FLIT mode.
+fn flits(function: &Function) -> Option<LabRemark> {
+    let rate = function.link.as_ref()?.link_rate()?;
+    let sentence = format!(
+        "the link of {NODES} runs in FLIT mode: its rate is modelled ({FLIT_TLP_BYTES} of \
+         {FLIT_BYTES} bytes of a FLIT carry TLPs, which have neither framing nor LCRC, and DLLPs \
+         take none of them), not its headers, its replay by FLIT, and the wait for whole FLITs and \
+         their error correction"
+    );
+    let remark = remark(LabRemarkKind::FlitMode, &function.node, sentence);
+    rate.generation.is_flit().then_some(remark)
 }
 
 /// Notes endpoints below several root ports of a host that forbids requests between these, or

@@ -4,8 +4,9 @@
 //! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
 use crosslane_host::{FunctionInfo, IoTranslation, PageSize, Topology, TopologyError, kinds};
-use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, payload_efficiency};
+use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, link_payload_ceiling};
 use crosslane_pcie::config::PortType;
+use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 use strum::Display;
 use thiserror::Error;
@@ -124,8 +125,8 @@ pub struct Plan {
     pub addressing: Addressing,
     /// Reasons for which no faster route is used; empty if no route is faster.
     pub refused: Vec<Refusal>,
-    /// Rate of whole packets that the slowest link can carry, bytes per second.
-    link_bytes_per_second: f64,
+    /// Rate of the slowest link.
+    link_rate: LinkRate,
     /// Known constants of the IOMMU that translates the requests of an end's function.
     iommu: Option<IoTranslation>,
     /// Limit that the IOMMU's walks set, bytes per second.
@@ -244,20 +245,21 @@ impl Plan {
             }
             refused.push(Refusal::MaxPayload { in_force_bytes, possible_bytes, ports });
         }
-        let (slowest_link, link_bytes_per_second) = slowest(topology, &path)?;
+        let (slowest_link, link_rate) = slowest(topology, &path)?;
         let translated = iommu.as_ref().filter(|_| addressing == Addressing::Mapped);
         let walked = translated
             .map_or(f64::INFINITY, |iommu| walked_bytes_per_second(iommu, Streamed::WORST));
-        let efficiency = payload_efficiency(header_dw(target_address(&path)), in_force_bytes);
+        let header_dw = header_dw(target_address(&path));
+        let of_link = link_payload_ceiling(link_rate, header_dw, in_force_bytes);
         Ok(Self {
             path,
             max_payload_bytes: in_force_bytes,
-            expected_bytes_per_second: (link_bytes_per_second * efficiency).min(walked),
+            expected_bytes_per_second: of_link.min(walked),
             slowest_link,
             through_root_complex: matches!(turn, Turn::Redirected(_) | Turn::RootComplex),
             addressing,
             refused,
-            link_bytes_per_second,
+            link_rate,
             iommu,
             walked_bytes_per_second: walked,
         })
@@ -279,8 +281,9 @@ impl Plan {
     /// Returns the expected rate of writes to `address`, payload bytes per second; see
     /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
     pub fn expected_at(&self, address: BusAddress) -> f64 {
-        let efficiency = payload_efficiency(header_dw(address), self.max_payload_bytes);
-        (self.link_bytes_per_second * efficiency).min(self.walked_bytes_per_second)
+        let (rate, payload_bytes) = (self.link_rate, self.max_payload_bytes);
+        let of_link = link_payload_ceiling(rate, header_dw(address), payload_bytes);
+        of_link.min(self.walked_bytes_per_second)
     }
 }
 
@@ -422,9 +425,12 @@ fn is_link(upper: &FunctionInfo, lower: &FunctionInfo) -> bool {
     upper.port_type.is_above_its_link() && lower.parent == Some(upper.id)
 }
 
-/// Finds the upper port of the slowest link of the path, and its bytes per second.
-fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f64), PlanError> {
-    let mut slowest: Option<(String, f64)> = None;
+/// Finds the upper port of the slowest link of the path, and its rate.
+fn slowest(
+    topology: &impl Topology,
+    path: &[FunctionInfo],
+) -> Result<(String, LinkRate), PlanError> {
+    let mut slowest: Option<(String, LinkRate)> = None;
     for pair in path.windows(2) {
         let upper = match pair {
             [a, b] if is_link(a, b) => a,
@@ -436,9 +442,11 @@ fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f
         let Some(rate) = rate else {
             return Err(PlanError::LinkDown { port: upper.name.clone() });
         };
-        let bytes_per_second = link_ceiling_bytes_per_second(rate);
-        if slowest.as_ref().is_none_or(|(_, least)| bytes_per_second < *least) {
-            slowest = Some((upper.name.clone(), bytes_per_second));
+        let is_slower = |(_, than): &(String, LinkRate)| {
+            link_ceiling_bytes_per_second(rate) < link_ceiling_bytes_per_second(*than)
+        };
+        if slowest.as_ref().is_none_or(is_slower) {
+            slowest = Some((upper.name.clone(), rate));
         }
     }
     let end = |info: Option<&FunctionInfo>| info.map_or(String::new(), |info| info.name.clone());

@@ -10,7 +10,7 @@ use crosslane_fabric::{
     NodeKind,
 };
 use crosslane_pcie::ceiling::link_ceiling_bytes_per_second;
-use crosslane_pcie::link::{LinkRate, TLP_FRAMING_BYTES};
+use crosslane_pcie::link::{Generation, LinkRate};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::{
     Account, DirectionLoad, IommuUse, Link, LinkShares, TimeUse, Use, distinct,
@@ -415,9 +415,9 @@ impl DataTlps {
         self.data_bytes as f64 / self.tlps.max(1) as f64
     }
 
-    /// Share of a link's packet bytes that is data, 0 to 1.
-    pub fn efficiency(&self) -> f64 {
-        let overhead = self.tlps * u64::from(TLP_FRAMING_BYTES + 4 * self.header_dw);
+    /// Share of the packet bytes of a link of a generation that is data, 0 to 1.
+    pub fn efficiency(&self, generation: Generation) -> f64 {
+        let overhead = self.tlps * u64::from(generation.tlp_framing_bytes() + 4 * self.header_dw);
         let wire = self.wire_payload_bytes + overhead;
         if wire == 0 { 0.0 } else { self.data_bytes as f64 / wire as f64 }
     }
@@ -482,10 +482,10 @@ pub fn least_ceiling<Id>(
     links: impl IntoIterator<Item = LinkLoad<Id>>,
     tlps: DataTlps,
 ) -> Option<Ceiling<Id>> {
-    let efficiency = tlps.efficiency();
     links
         .into_iter()
         .map(|load| {
+            let efficiency = tlps.efficiency(load.rate.generation);
             let packets = link_ceiling_bytes_per_second(load.rate);
             let seconds = load.span.as_seconds();
             let dllps = if seconds > 0.0 { load.dllp_bytes as f64 / seconds } else { 0.0 };
@@ -564,10 +564,11 @@ mod tests {
     #[test]
     fn efficiency_counts_whole_double_words_and_every_header() {
         let tlps = DataTlps { tlps: 2, data_bytes: 256, wire_payload_bytes: 256, header_dw: 3 };
-        assert_eq!(tlps.efficiency(), 128.0 / 148.0);
+        assert_eq!(tlps.efficiency(Generation::Gen3), 128.0 / 148.0);
+        assert_eq!(tlps.efficiency(Generation::Gen6), 128.0 / 140.0);
         assert_eq!(tlps.payload_bytes(), 128.0);
         // Six bytes take eight on the wire.
         let odd = DataTlps { tlps: 1, data_bytes: 6, wire_payload_bytes: 8, header_dw: 4 };
-        assert_eq!(odd.efficiency(), 6.0 / 32.0);
+        assert_eq!(odd.efficiency(Generation::Gen3), 6.0 / 32.0);
     }
 }

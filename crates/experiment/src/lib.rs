@@ -51,7 +51,7 @@ pub use chain::{Loopback, chain, loopback};
 pub use crosslane_driver::{DescriptorSource, MemoryCard, Notification};
 pub use crosslane_lab::Progress;
 pub use crosslane_results::quantity::{
-    MAX_SIZE_BYTES, SizeRange, parse_payload, parse_register_size, parse_size,
+    MAX_SIZE_BYTES, SizeList, SizeRange, parse_payload, parse_register_size, parse_size,
 };
 pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};

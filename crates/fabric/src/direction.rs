@@ -12,7 +12,6 @@
 use std::collections::VecDeque;
 
 use crosslane_pcie::credits::DATA_CREDIT_BYTES;
-use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
 use crosslane_random::Random;
 
@@ -148,7 +147,7 @@ impl Direction {
             intake: setup.intake,
             last_arrival_ps: 0,
             flight_ps: setup.flight_ps,
-            dllp_ticks: u64::from(DLLP_BYTES) * setup.wire.byte_ticks,
+            dllp_ticks: u64::from(setup.wire.dllp_bytes) * setup.wire.byte_ticks,
             wire: setup.wire,
             pick_ps: u64::MAX,
             wake_ps: u64::MAX,
@@ -366,7 +365,7 @@ impl Direction {
         counters.tlps = self.sent;
         counters.header_bytes = self.sent_bytes - counters.payload_bytes;
         let dllps = counters.acks + counters.naks + counters.update_fcs;
-        counters.dllp_bytes = dllps * u64::from(DLLP_BYTES);
+        counters.dllp_bytes = dllps * u64::from(self.wire.dllp_bytes);
         let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).ps;
         assert_of!(
             idle <= now_ps,

@@ -4,7 +4,6 @@
 use std::any::Any;
 
 use crosslane_pcie::config::DetectedError;
-use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_random::Random;
 
@@ -90,6 +89,8 @@ pub struct Fabric {
     pub(crate) random: Random,
     pub(crate) trace: Option<Box<dyn TraceSink>>,
     pub(crate) shuffle: bool,
+    /// Whether any link is in FLIT mode.
+    pub(crate) has_flits: bool,
     pub(crate) sequences: Vec<u64>,
     pub(crate) ordering: OrderingChecker,
     pub(crate) errors: Vec<ErrorRecord>,
@@ -132,6 +133,7 @@ impl Fabric {
             random: Random::with_seed(seed),
             trace: None,
             shuffle: false,
+            has_flits: links.iter().any(|link| link.parameters.rate.generation.is_flit()),
             errors: Vec::new(),
             error_count: 0,
             injected: InjectedLog::default(),
@@ -298,7 +300,7 @@ impl Fabric {
         for direction in 0..self.directions.len() as u32 {
             self.settle(direction, self.events.now_ps());
             let state = &mut self.directions[direction as usize];
-            let ticks = u64::from(DLLP_BYTES) * state.wire.byte_ticks;
+            let ticks = u64::from(state.wire.dllp_bytes) * state.wire.byte_ticks;
             state.dllp_ticks = if free { 0 } else { ticks };
         }
     }

@@ -40,7 +40,6 @@ pub enum FlowSource {
 /// Operation `n` touches `operation_bytes` at `target + (n x stride) modulo window_bytes`, where
 /// the stride is the operation's size rounded up to 64 bytes; in a scattered flow, at another
 /// multiple of the stride. Every byte moved is checked.
-/// other multiple of the stride. Every byte that moves is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Name for reports.
@@ -73,6 +72,57 @@ pub struct Flow {
     pub scattered: bool,
     /// Time of the first post.
     pub start: Picoseconds,
+}
+
+/// Operations begin at multiples of this many bytes from the target.
+const OPERATION_ALIGNMENT_BYTES: u64 = 64;
+
+impl Flow {
+    /// Returns the distance between operations of a size, bytes.
+    pub fn stride_of(operation_bytes: u64) -> u64 {
+        operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES)
+    }
+
+    /// Returns the distance of one operation from the next, bytes.
+    pub fn stride_bytes(&self) -> u64 {
+        Self::stride_of(self.operation_bytes)
+    }
+
+    /// Returns the places that its operations have: those of the window, if they visit all of them.
+    pub(crate) fn slots(&self) -> u64 {
+        let places = (self.window_bytes / self.stride_bytes()).max(1);
+        if self.scattered { places } else { places.min(self.operations.max(1)) }
+    }
+
+    /// Returns the address of an operation's first byte.
+    pub fn address(&self, operation: u64) -> BusAddress {
+        self.target.offset(self.place(operation, self.slots()) * self.stride_bytes())
+    }
+
+    /// Returns the place of an operation, among `slots`.
+    pub(crate) fn place(&self, operation: u64, slots: u64) -> u64 {
+        let place = operation % slots;
+        if self.scattered { scatter(place, slots) } else { place }
+    }
+}
+
+/// Permutes the numbers below `count` into an order without a pattern.
+fn scatter(number: u64, count: u64) -> u64 {
+    const FACTORS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+    let mask = count.next_power_of_two() - 1;
+    let shift = (mask.count_ones() / 2).max(1);
+    let mut place = number;
+    // An odd factor and a shift permute the numbers below the power of two. Results beyond `count`
+    // are permuted again until they are below.
+    loop {
+        for factor in FACTORS {
+            place = place.wrapping_mul(factor) & mask;
+            place ^= place >> shift;
+        }
+        if place < count {
+            return place;
+        }
+    }
 }
 
 /// Result of a flow.
@@ -114,5 +164,28 @@ impl FlowReport {
         }
         let share = (self.operations - 1) as f64 / self.operations as f64;
         Some(self.bytes as f64 * share / span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_places_are_all_places_once_and_follow_nothing() {
+        for count in [1, 2, 3, 64, 1000, 4096, 24_576] {
+            let places: Vec<u64> = (0..count).map(|number| scatter(number, count)).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().copied().eq(0..count), "{count}");
+            if count < 1000 {
+                continue;
+            }
+            // A uniform order stays in the same sixteenth for 1 of 16 steps.
+            let part = |place: &u64| place * 16 / count;
+            let same = places.windows(2).filter(|two| part(&two[0]) == part(&two[1])).count();
+            let share = same as f64 / count as f64;
+            assert!((share - 1.0 / 16.0).abs() < 0.02, "{count}: {share}");
+        }
     }
 }

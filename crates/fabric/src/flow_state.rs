@@ -16,8 +16,6 @@ use crate::packet::PacketIndex;
 use crate::pattern;
 use crate::topology::NodeKind;
 
-/// Operations begin at multiples of this many bytes.
-const OPERATION_ALIGNMENT_BYTES: u64 = 64;
 /// Most error sentences that a report keeps.
 const MAX_REPORTED_ERRORS: usize = 20;
 /// Largest operation, bytes: a bound on bad input.
@@ -63,25 +61,6 @@ struct Operation {
     closed: bool,
 }
 
-/// Permutes the numbers below `count` into an order without a pattern.
-fn scatter(number: u64, count: u64) -> u64 {
-    const FACTORS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
-    let mask = count.next_power_of_two() - 1;
-    let shift = (mask.count_ones() / 2).max(1);
-    let mut place = number;
-    // An odd factor and a shift permute the numbers below the power of two. Results beyond `count`
-    // are permuted again until they are below.
-    loop {
-        for factor in FACTORS {
-            place = place.wrapping_mul(factor) & mask;
-            place ^= place >> shift;
-        }
-        if place < count {
-            return place;
-        }
-    }
-}
-
 /// Whether and when the next operation can be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posting {
@@ -116,9 +95,7 @@ pub(crate) struct FlowState {
 impl FlowState {
     /// Address of an operation's first byte.
     pub fn address(&self, operation: u64) -> u64 {
-        let place = operation % self.slots;
-        let place = if self.flow.scattered { scatter(place, self.slots) } else { place };
-        self.flow.target.0 + place * self.stride
+        self.flow.target.0 + self.flow.place(operation, self.slots) * self.stride
     }
 
     /// Pattern key of an operation's bytes.
@@ -295,10 +272,8 @@ impl Fabric {
     pub fn start_flow(&mut self, flow: Flow) -> Result<FlowId, FlowError> {
         let host = self.check_flow(&flow)?;
         let number = self.flows.len() as u32;
-        let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
-        let places = (flow.window_bytes / stride).max(1);
-        let slots = if flow.scattered { places } else { places.min(flow.operations.max(1)) };
-        let source = flow.source;
+        let (stride, slots) = (flow.stride_bytes(), flow.slots());
+        let (source, kind) = (flow.source, flow.kind);
         self.flows.push(FlowState {
             host,
             number,
@@ -319,7 +294,7 @@ impl Fabric {
         match source {
             FlowSource::Endpoint(node) => {
                 if let Some(generic) = self.generic(node.0) {
-                    generic.add_flow(number);
+                    generic.add_flow(number, kind);
                 }
             }
             FlowSource::Core { root_complex, core } => {
@@ -386,7 +361,7 @@ impl Fabric {
                 flow.operations, flow.outstanding
             ));
         }
-        let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
+        let stride = flow.stride_bytes();
         let slots = u64::from(flow.outstanding).min(flow.operations);
         if flow.window_bytes / stride < slots {
             return bad(format!(
@@ -550,29 +525,6 @@ impl Fabric {
                 let core = u32::from(core);
                 self.events.schedule(time_ps, EventKind::Core, root_complex.0, core);
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scattered_places_are_all_places_once_and_follow_nothing() {
-        for count in [1, 2, 3, 64, 1000, 4096, 24_576] {
-            let places: Vec<u64> = (0..count).map(|number| scatter(number, count)).collect();
-            let mut sorted = places.clone();
-            sorted.sort_unstable();
-            assert!(sorted.iter().copied().eq(0..count), "{count}");
-            if count < 1000 {
-                continue;
-            }
-            // A uniform order stays in the same sixteenth for 1 of 16 steps.
-            let part = |place: &u64| place * 16 / count;
-            let same = places.windows(2).filter(|two| part(&two[0]) == part(&two[1])).count();
-            let share = same as f64 / count as f64;
-            assert!((share - 1.0 / 16.0).abs() < 0.02, "{count}: {share}");
         }
     }
 }

@@ -51,8 +51,17 @@ struct Work {
     queue: VecDeque<Current>,
     /// Operations that have been written and are to be read back.
     read_backs: VecDeque<Current>,
+    /// Whether its operations begin with a write.
+    writing: bool,
+}
+
+/// Posts of the operations that begin with a read, or with a write, of all flows together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Posts {
     /// Earliest time of the next post.
-    next_post_ps: u64,
+    next_ps: u64,
+    /// Flow that posts first if several can.
+    turn: usize,
 }
 
 /// A read in flight.
@@ -91,6 +100,8 @@ pub struct GenericEndpoint {
     pieces: Vec<Piece>,
     works: Vec<Work>,
     turn: usize,
+    /// Posts of reads and of writes.
+    posts: [Posts; 2],
     engine_free_ps: u64,
     timer_ps: u64,
     tags: Vec<Option<Outstanding>>,
@@ -114,6 +125,7 @@ impl GenericEndpoint {
             pieces: Vec::new(),
             works: Vec::new(),
             turn: 0,
+            posts: [Posts::default(); 2],
             engine_free_ps: 0,
             timer_ps: u64::MAX,
             tags: vec![None; usize::from(requester.tags)],
@@ -127,12 +139,12 @@ impl GenericEndpoint {
         }
     }
 
-    pub(crate) fn add_flow(&mut self, flow: u32) {
+    pub(crate) fn add_flow(&mut self, flow: u32, kind: FlowKind) {
         self.works.push(Work {
             flow,
             queue: VecDeque::new(),
             read_backs: VecDeque::new(),
-            next_post_ps: 0,
+            writing: kind != FlowKind::Read,
         });
     }
 
@@ -187,32 +199,55 @@ impl GenericEndpoint {
         }
     }
 
+    /// Whether a flow may post an operation now: the card's interval has passed, and of the flows
+    /// that could it is the first by turn.
+    fn may_post(&self, at: usize, interval_ps: u64, port: &mut DevicePort<'_>) -> bool {
+        let now_ps = port.now_ps();
+        let writing = self.works[at].writing;
+        let Posts { next_ps, turn } = self.posts[usize::from(writing)];
+        let works = &self.works;
+        let mut can_post = |at: usize| {
+            let work = &works[at];
+            work.writing == writing
+                && work.queue.len() < MAX_POSTED
+                && port.fabric.flows[work.flow as usize].posting(now_ps) == Posting::Now
+        };
+        if next_ps > now_ps || !can_post(at) {
+            return false;
+        }
+        let by_turn = (0..works.len()).map(|ahead| (turn + ahead) % works.len());
+        interval_ps == 0 || !by_turn.take_while(|other| *other != at).any(can_post)
+    }
+
     /// Returns the next step of a flow, posting operations as needed.
     fn next(&mut self, at: usize, port: &mut DevicePort<'_>) -> Next {
         let now_ps = port.now_ps();
-        let work = &mut self.works[at];
-        let state = &mut port.fabric.flows[work.flow as usize];
-        while state.posting(now_ps) == Posting::Now
-            && work.next_post_ps <= now_ps
-            && work.queue.len() < MAX_POSTED
-        {
-            let p = &self.requester;
-            let writing = state.flow.kind != FlowKind::Read;
-            let (start, interval) = if writing {
-                (p.write_start.0, p.write_interval.0)
-            } else {
-                (p.read_start.0, p.read_interval.0)
-            };
-            let copy = if writing { copy_ps(p, state.flow.operation_bytes) } else { 0 };
+        let p = &self.requester;
+        let (flow, writing) = (self.works[at].flow as usize, self.works[at].writing);
+        let (start_ps, interval_ps) = if writing {
+            (p.write_start.0, p.write_interval.0)
+        } else {
+            (p.read_start.0, p.read_interval.0)
+        };
+        while self.may_post(at, interval_ps, port) {
+            let state = &mut port.fabric.flows[flow];
+            let bytes = state.flow.operation_bytes;
+            let copy = if writing { copy_ps(&self.requester, bytes) } else { 0 };
             let operation = state.post(now_ps);
-            let not_before_ps = now_ps + start + copy;
-            work.queue.push_back(Current { operation, offset: 0, not_before_ps, writing });
+            let not_before_ps = now_ps + start_ps + copy;
+            let current = Current { operation, offset: 0, not_before_ps, writing };
+            self.works[at].queue.push_back(current);
             // An engine that was busy catches up by one interval.
-            let late_ps = now_ps.saturating_sub(interval);
-            work.next_post_ps = work.next_post_ps.max(late_ps) + interval;
+            let late_ps = now_ps.saturating_sub(interval_ps);
+            let posts = &mut self.posts[usize::from(writing)];
+            posts.next_ps = posts.next_ps.max(late_ps) + interval_ps;
+            posts.turn = at + 1;
         }
-        let mut again_ps = match state.posting(now_ps) {
-            Posting::Now if work.queue.len() < MAX_POSTED => work.next_post_ps,
+        let work = &mut self.works[at];
+        let mut again_ps = match port.fabric.flows[flow].posting(now_ps) {
+            Posting::Now if work.queue.len() < MAX_POSTED => {
+                self.posts[usize::from(writing)].next_ps.max(now_ps)
+            }
             Posting::At(time_ps) => time_ps,
             _ => u64::MAX,
         };

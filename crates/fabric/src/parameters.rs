@@ -359,9 +359,9 @@ parameters! {
         tlp_gap: Picoseconds [any; 0],
         /// Extra time after each operation; of an engine, after each descriptor.
         operation_gap: Picoseconds [any; 0],
-        /// Least time from the start of a write operation to the next.
+        /// Least time from the start of a write operation to the next, of all flows of the card.
         write_interval: Picoseconds [any; 0],
-        /// Least time from the start of a read operation to the next.
+        /// Least time from the start of a read operation to the next, of all flows of the card.
         read_interval: Picoseconds [any; 0],
         /// Time from the post of a write operation to its first TLP.
         write_start: Picoseconds [any; 0],

@@ -125,8 +125,8 @@ impl Fabric {
         match &self.node_states[node as usize] {
             NodeState::Switch { parameters, routes } => {
                 let (latency_ps, place) = (parameters.latency.0, state.receiving_place);
-                let packet = self.packets.get_mut(index);
-                let target = match routes.route(&packet.header, Some(place)) {
+                let header = &self.packets.get(index).header;
+                let target = match routes.route(header, Some(place)) {
                     Route::Port(target) if target != place => Some(target),
                     Route::Up if routes.upstream != Some(place) => routes.upstream,
                     _ => None,
@@ -136,9 +136,13 @@ impl Fabric {
                     self.refuse(port, direction, index, latency_ps);
                     return;
                 };
+                if self.has_flits {
+                    self.frame(out, index);
+                }
                 // Cut-through must not run out of bytes on a faster link, so it begins late enough
                 // that the last byte leaves no earlier than this switch's latency after it arrived.
                 let byte_ticks = self.directions[out as usize].wire.byte_ticks;
+                let packet = self.packets.get_mut(index);
                 let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
                 let by_tail_ps = (packet.tail_ps + latency_ps).saturating_sub(duration_ps);
                 packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);

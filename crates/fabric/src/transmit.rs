@@ -5,6 +5,7 @@
 //! then new TLPs.
 
 use crosslane_pcie::config::DetectedError;
+use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
@@ -20,12 +21,15 @@ use crate::trace::{TraceEvent, TraceRecord, TraceSink};
 use crate::wire::WireTime;
 
 /// Bytes of a TLP before its header: the prefix of framing and sequence number.
-const PREFIX_BYTES: u64 = crosslane_pcie::link::TLP_PREFIX_BYTES as u64;
+const PREFIX_BYTES: u32 = crosslane_pcie::link::TLP_PREFIX_BYTES;
 
 impl Fabric {
     /// Queues a packet for a direction and schedules its transmitter.
     #[inline]
     pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
+        if self.has_flits {
+            self.frame(direction, index);
+        }
         if self.directions[direction as usize].disturbance.is_some() {
             self.enqueue_disturbed(direction, source, index);
         } else {
@@ -43,6 +47,14 @@ impl Fabric {
         } else if state.is_down {
             self.lose_queued(direction);
         }
+    }
+
+    /// Sets the length of a packet on the wire of a direction, in FLITs or not.
+    #[cold]
+    pub(crate) fn frame(&mut self, direction: u32, index: PacketIndex) {
+        let framing_bytes = self.directions[direction as usize].wire.framing_bytes;
+        let packet = self.packets.get_mut(index);
+        packet.wire_bytes = packet.header.wire_bytes() - TLP_FRAMING_BYTES + framing_bytes;
     }
 
     fn schedule_pick(&mut self, direction: u32, time_ps: u64) {
@@ -342,7 +354,8 @@ impl Fabric {
         }
         let tail_ps = end.ceil_ps() + state.flight_ps;
         let arrive_ps = if state.receiver_cuts_through {
-            let head = PREFIX_BYTES + u64::from(packet.header.header_dw() * 4);
+            let prefix_bytes = PREFIX_BYTES.min(state.wire.framing_bytes);
+            let head = u64::from(prefix_bytes + packet.header.header_dw() * 4);
             start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
         } else {
             let taken_ps = state.intake.time_ps(packet.payload_bytes());

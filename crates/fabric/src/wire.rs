@@ -43,6 +43,10 @@ impl WireTime {
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub byte_ticks: u64,
+    /// Bytes of a TLP beside its header and payload.
+    pub framing_bytes: u32,
+    /// Bytes of a DLLP.
+    pub dllp_bytes: u32,
     pub free: WireTime,
     skp: Option<(SkpRule, WireTime)>,
     /// Bytes of SKP ordered sets sent.
@@ -57,6 +61,8 @@ impl Wire {
         let due = WireTime::default().plus_ticks(rule.interval_ticks);
         Self {
             byte_ticks: rate.byte_ticks(),
+            framing_bytes: rate.generation.tlp_framing_bytes(),
+            dllp_bytes: rate.generation.dllp_bytes(),
             free: WireTime::default(),
             skp: skp.then_some((rule, due)),
             skp_bytes: 0,

@@ -10,11 +10,12 @@ use crosslane_fabric::parameters::CpuParameters;
 use crosslane_fabric::{Fabric, IO_PAGE_BYTES, NodeId, NodeKind, PortId};
 use crosslane_host::{ErrorKind, Reason};
 use crosslane_pcie::config::PortType;
+use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
-use crate::error::{LabError, Problem, Result};
+use crate::error::{LabError, Problem, Result, nearest};
 use crate::file::constant::Constant;
 use crate::file::parts::EndpointPart;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES, no_socket};
@@ -167,6 +168,23 @@ impl Lab {
         edit(&mut lab.file);
         wiring::check(&lab.file)?;
         Ok(lab)
+    }
+
+    /// Returns the same lab with the link above a switch or an endpoint at a rate, and the ports
+    /// whose maxima that raises: a root complex and a switch have one for all ports of a kind. It
+    /// is an edit, as of [`edited`](Self::edited).
+    ///
+    /// # Errors
+    /// If nothing with a link above it has that name.
+    pub fn with_link(&self, lower: &str, rate: LinkRate) -> Result<(Self, Vec<String>)> {
+        let mut raised = None;
+        let lab = self.edited(|file| raised = file.set_link(lower, rate))?;
+        raised.map(|raised| (lab, raised)).ok_or_else(|| {
+            let names = self.file.links.iter().map(|link| link.lower.as_str());
+            let (name, suggestion) = (lower.to_owned(), nearest(lower, names));
+            let what = "switch or endpoint";
+            LabError::nowhere(Problem::UnknownName { what, name, suggestion })
+        })
     }
 
     /// Returns the lab's name.

@@ -11,7 +11,7 @@
 //! // Gen2 x4, payloads of 128 bytes under 20 bytes of framing and 3 DW header.
 //! let rate = LinkRate { generation: Generation::Gen2, width: Width::new(4).unwrap() };
 //! assert_eq!(rate.bytes_per_second(), 2.0e9);
-//! assert_eq!(payload_efficiency(3, 128), 128.0 / 148.0);
+//! assert_eq!(payload_efficiency(rate.generation, 3, 128), 128.0 / 148.0);
 //! let megabytes = write_ceiling_bytes_per_second(rate, 3, 128) / 1e6;
 //! assert_eq!(format!("{megabytes:.1}"), "1725.2");
 //! // With 64-bit addresses, and with payloads of 256 bytes.
@@ -21,15 +21,15 @@
 //! assert_eq!(format!("{megabytes:.1}"), "1850.2");
 //! ```
 
-use crate::link::{LinkRate, TLP_FRAMING_BYTES};
+use crate::link::{Generation, LinkRate};
 
 /// Header of a completion, and of a memory request below 4 GiB, in DW (PCIe 6.x 2.2.4, 2.2.9).
 pub const COMPLETION_HEADER_DW: u32 = 3;
 
 /// Payload's share of a TLP's bytes on the wire, 0 to 1.
-pub fn payload_efficiency(header_dw: u32, payload_bytes: u32) -> f64 {
+pub fn payload_efficiency(generation: Generation, header_dw: u32, payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
-    payload / (payload + f64::from(TLP_FRAMING_BYTES + 4 * header_dw))
+    payload / (payload + f64::from(generation.tlp_framing_bytes() + 4 * header_dw))
 }
 
 /// Share of a link's time that SKP ordered sets leave to packets, 0 to 1: one minus length over
@@ -47,7 +47,8 @@ pub fn link_ceiling_bytes_per_second(rate: LinkRate) -> f64 {
 /// Payload bytes per second of a link filled with TLPs of `header_dw` DW header and `payload_bytes`
 /// each, SKP ordered sets taken off.
 pub fn link_payload_ceiling(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
-    link_ceiling_bytes_per_second(rate) * payload_efficiency(header_dw, payload_bytes)
+    link_ceiling_bytes_per_second(rate)
+        * payload_efficiency(rate.generation, header_dw, payload_bytes)
 }
 
 /// Payload bytes per second of memory writes with `header_dw` 3 (below 4 GiB) or 4.
@@ -83,8 +84,9 @@ mod tests {
         for (payload, three, four) in
             [(128, "0.865", "0.842"), (256, "0.928", "0.914"), (512, "0.962", "0.955")]
         {
-            assert_eq!(format!("{:.3}", payload_efficiency(3, payload)), three);
-            assert_eq!(format!("{:.3}", payload_efficiency(4, payload)), four);
+            let share = |header_dw| payload_efficiency(Generation::Gen3, header_dw, payload);
+            assert_eq!(format!("{:.3}", share(3)), three);
+            assert_eq!(format!("{:.3}", share(4)), four);
         }
     }
 
@@ -112,6 +114,8 @@ mod tests {
         assert_eq!(megabytes(rate(3, 8).bytes_per_second()), "7876.9");
         assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(3, 8), 3, 256)), "7286.0");
         assert_eq!(megabytes(read_ceiling_bytes_per_second(rate(3, 8), 64)), "5985.0");
+        // 64 GT/s x 16 lanes x 236/256 x 256/268, no framing.
+        assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(6, 16), 3, 256)), "112410.7");
     }
 
     #[test]

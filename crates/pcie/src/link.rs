@@ -6,8 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Ticks per picosecond. The byte time of every generation 1 to 5 and every width 1 to 32
-/// (x12 too) is a whole number of ticks, so wire time never rounds.
+/// Ticks per picosecond. The byte time of every generation 1 to 6 and every width 1 to 32
+/// (x12 too) is a whole number of ticks, so wire time never rounds. That of generations 1 to 5 is
+/// exact; that of generation 6 is 4 millionths long ([`FLIT_BYTES`]).
 pub const TICKS_PER_PS: u64 = 3072;
 
 /// Bytes of framing, sequence number and LCRC around each TLP in non-FLIT mode: STP, two of
@@ -21,14 +22,26 @@ pub const TLP_PREFIX_BYTES: u32 = 4;
 /// Bytes of one DLLP on the wire in non-FLIT mode: six, and SDP and END or the SDP token.
 pub const DLLP_BYTES: u32 = 8;
 
+/// Bytes of a FLIT: [`FLIT_TLP_BYTES`] of TLPs, then 6 of DLLPs, 8 of CRC and 6 of forward error
+/// correction (PCI-SIG, *PCIe 6.0 Specification*).
+pub const FLIT_BYTES: u32 = 256;
+/// Bytes of a FLIT that carry TLPs.
+pub const FLIT_TLP_BYTES: u32 = 236;
+
 /// Largest payload that any function may be set to, bytes (PCIe 6.x 7.5.3.4).
 pub const MAX_PAYLOAD_BYTES: u32 = 4096;
 
 /// Naturally aligned boundary in bytes that a request must not cross (PCIe 6.x 2.2.7).
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Generation of a link's rate, 1 to 5 (non-FLIT). Generation 6 runs in FLIT mode only and is
-/// not modelled.
+/// Generation of a link's rate, 1 to 6.
+///
+/// Generation 6 runs in FLIT mode, of which the rate is modelled: TLPs share the
+/// [`FLIT_TLP_BYTES`] of each [`FLIT_BYTES`] without gaps, without framing, sequence number and
+/// LCRC; DLLPs travel in the FLITs, and take no time from TLPs. Headers, SKP ordered sets, replay
+/// by TLP and the timers are those of generation 5. A TLP does not wait for the end of its FLIT
+/// (256 B: 2 ns on x16) nor for forward error correction: that is part of the latency of ports.
+/// Links of generations 1 to 5 are in non-FLIT mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Generation {
     /// 2.5 GT/s, 8b/10b.
@@ -41,18 +54,21 @@ pub enum Generation {
     Gen4,
     /// 32 GT/s, 128b/130b.
     Gen5,
+    /// 64 GT/s, PAM4, FLITs.
+    Gen6,
 }
 
 impl Generation {
     /// Every generation, slowest first.
-    pub const ALL: [Self; 5] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5];
+    pub const ALL: [Self; 6] =
+        [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6];
 
-    /// Number of the generation, 1 to 5, as the Link Status register encodes it.
+    /// Number of the generation, 1 to 6, as the Link Status register encodes it.
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The generation with this number, `None` unless 1 to 5.
+    /// The generation with this number, `None` unless 1 to 6.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
@@ -65,7 +81,23 @@ impl Generation {
             Self::Gen3 => 8_000,
             Self::Gen4 => 16_000,
             Self::Gen5 => 32_000,
+            Self::Gen6 => 64_000,
         }
+    }
+
+    /// Whether its links run in FLIT mode.
+    pub const fn is_flit(self) -> bool {
+        matches!(self, Self::Gen6)
+    }
+
+    /// Bytes on the wire around the header and the payload of a TLP; none in FLIT mode.
+    pub const fn tlp_framing_bytes(self) -> u32 {
+        if self.is_flit() { 0 } else { TLP_FRAMING_BYTES }
+    }
+
+    /// Bytes of a DLLP on the wire; none in FLIT mode, where each FLIT has room for DLLPs.
+    pub const fn dllp_bytes(self) -> u32 {
+        if self.is_flit() { 0 } else { DLLP_BYTES }
     }
 
     /// Whether the encoding is 8b/10b (generations 1 and 2) rather than 128b/130b.
@@ -75,18 +107,20 @@ impl Generation {
 
     /// Time of one byte on one lane, in ticks, encoding included.
     pub const fn lane_byte_ticks(self) -> u64 {
-        // 8b/10b: ten bits a byte. 128b/130b: 8 x 130/128 = 8.125 bits a byte.
+        // 8b/10b: ten bits a byte. 128b/130b: 8 x 130/128 = 8.125 bits a byte. FLITs: 8 x 256/236
+        // bits a byte of TLPs, 416,542.4 ticks, rounded up to a multiple of all widths.
         match self {
             Self::Gen1 => 4_000 * TICKS_PER_PS,
             Self::Gen2 => 2_000 * TICKS_PER_PS,
             Self::Gen3 => 8_125 * TICKS_PER_PS / 8,
             Self::Gen4 => 8_125 * TICKS_PER_PS / 16,
             Self::Gen5 => 8_125 * TICKS_PER_PS / 32,
+            Self::Gen6 => 416_544,
         }
     }
 
     /// One symbol time in picoseconds, the unit of the Ack, UpdateFC and replay limits: 4,000 at
-    /// 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250.
+    /// 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250, 125.
     pub const fn symbol_ps(self) -> u64 {
         match self {
             Self::Gen1 => 4_000,
@@ -94,6 +128,7 @@ impl Generation {
             Self::Gen3 => 1_000,
             Self::Gen4 => 500,
             Self::Gen5 => 250,
+            Self::Gen6 => 125,
         }
     }
 }
@@ -171,7 +206,8 @@ impl LinkRate {
         self.generation.lane_byte_ticks() / self.width.0 as u64
     }
 
-    /// Bytes per second of one direction, encoding taken off, before SKP, framing and headers.
+    /// Bytes per second of one direction, encoding taken off (with FLITs, all but the bytes of
+    /// TLPs), before SKP, framing and headers.
     pub fn bytes_per_second(self) -> f64 {
         TICKS_PER_PS as f64 * 1e12 / self.byte_ticks() as f64
     }
@@ -181,6 +217,7 @@ impl LinkRate {
     /// 8b/10b: COM and three SKP, four symbols on each lane, every 1538 symbol times.
     /// 128b/130b: one block of sixteen symbols on each lane and the EDS token of four bytes
     /// before it, every 375 blocks. Idle tokens that pad the last data block are not counted.
+    /// FLITs: the same share of the time, an assumption.
     pub fn skp_rule(self) -> SkpRule {
         let lanes = u32::from(self.width.0);
         let (symbols, length_bytes) = if self.generation.is_8b10b() {
@@ -213,7 +250,7 @@ impl FromStr for LinkRate {
         rate.ok_or_else(|| {
             format!(
                 "{text} is not a link; write generation x lanes, such as 2x4: generations are 1 to \
-                 5, lanes 1, 2, 4, 8, 12, 16 or 32"
+                 6, lanes 1, 2, 4, 8, 12, 16 or 32"
             )
         })
     }
@@ -233,7 +270,7 @@ pub(crate) mod tests {
     #[test]
     fn rates_are_read() {
         assert_eq!("2x4".parse(), Ok(rate(2, 4)));
-        for text in ["", "2", "x4", "0x4", "6x4", "2x3", "2x", "-1x4", "2X4"] {
+        for text in ["", "2", "x4", "0x4", "7x4", "2x3", "2x", "-1x4", "2X4"] {
             let error = text.parse::<LinkRate>().unwrap_err();
             assert!(error.starts_with(&format!("{text} is not a link; ")), "{error}");
         }
@@ -251,6 +288,9 @@ pub(crate) mod tests {
         for link in all_rates() {
             let lanes = u64::from(link.width.lanes());
             assert_eq!(link.byte_ticks() * lanes, link.generation.lane_byte_ticks(), "{link}");
+            if link.generation.is_flit() {
+                continue;
+            }
             // Bits of a byte with encoding, over the rate, in ticks: the same without rounding.
             let (bits, per) = if link.generation.is_8b10b() { (10, 1) } else { (8 * 130, 128) };
             let megatransfers = u64::from(link.generation.megatransfers());
@@ -274,6 +314,17 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn flits_leave_236_of_256_bytes_of_64_gigatransfers() {
+        for width in Width::ALL {
+            let link = LinkRate { generation: Generation::Gen6, width };
+            let exact = 8.0e9 * f64::from(width.lanes()) * 236.0 / 256.0;
+            let off = link.bytes_per_second() / exact - 1.0;
+            assert!((-4e-6..0.0).contains(&off), "{link}: {off}");
+        }
+        assert_eq!(format!("{:.1}", rate(6, 16).bytes_per_second() / 1e9), "118.0");
+    }
+
+    #[test]
     fn skp_with_8b10b_is_four_symbols_in_1538() {
         for link in all_rates().filter(|link| link.generation.is_8b10b()) {
             let rule = link.skp_rule();
@@ -287,7 +338,8 @@ pub(crate) mod tests {
 
     #[test]
     fn skp_with_128b130b_is_a_block_in_375_and_a_token() {
-        for link in all_rates().filter(|link| !link.generation.is_8b10b()) {
+        let is_block = |link: &LinkRate| !link.generation.is_8b10b() && !link.generation.is_flit();
+        for link in all_rates().filter(is_block) {
             let rule = link.skp_rule();
             let lanes = u64::from(link.width.lanes());
             // A block is 130 bit times on each lane.
@@ -307,7 +359,7 @@ pub(crate) mod tests {
         for generation in Generation::ALL {
             assert_eq!(Generation::from_number(generation.number()), Some(generation));
         }
-        assert_eq!([0, 6, 255].map(Generation::from_number), [None; 3]);
+        assert_eq!([0, 7, 255].map(Generation::from_number), [None; 3]);
         assert_eq!([0, 3, 6, 64].map(Width::new), [None; 4]);
         assert_eq!("x8".parse(), Ok(Width(8)));
         assert_eq!("16".parse(), Ok(Width(16)));
@@ -321,6 +373,6 @@ pub(crate) mod tests {
     #[test]
     fn symbol_times() {
         let times = Generation::ALL.map(Generation::symbol_ps);
-        assert_eq!(times, [4_000, 2_000, 1_000, 500, 250]);
+        assert_eq!(times, [4_000, 2_000, 1_000, 500, 250, 125]);
     }
 }

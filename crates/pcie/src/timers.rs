@@ -6,6 +6,9 @@
 //!
 //! `floor((Max_Payload_Size + 28) x AckFactor / lanes) + InternalDelay`
 //!
+//! Generation 6 is counted as generation 5: in FLIT mode DLLPs are in each FLIT, and the limits are
+//! those of how long a receiver may keep an Ack or credits to itself.
+//!
 //! They depend on the payload size that is *set*, so take
 //! [`ConfigSpace::max_payload_bytes`](crate::config::ConfigSpace::max_payload_bytes).
 
@@ -29,7 +32,7 @@ pub const fn internal_delay_symbols(generation: Generation) -> u32 {
     match generation {
         Generation::Gen1 => 19,
         Generation::Gen2 => 70,
-        Generation::Gen3 | Generation::Gen4 | Generation::Gen5 => 115,
+        Generation::Gen3 | Generation::Gen4 | Generation::Gen5 | Generation::Gen6 => 115,
     }
 }
 
@@ -82,7 +85,9 @@ pub fn replay_timer_symbols(generation: Generation, width: Width, max_payload_by
     let table = REPLAY_ACK_LIMITS * ack_latency_limit_symbols(generation, width, max_payload_bytes);
     match generation {
         Generation::Gen1 | Generation::Gen2 | Generation::Gen3 => table,
-        Generation::Gen4 | Generation::Gen5 => *SIMPLIFIED_REPLAY_SYMBOLS.start(),
+        Generation::Gen4 | Generation::Gen5 | Generation::Gen6 => {
+            *SIMPLIFIED_REPLAY_SYMBOLS.start()
+        }
     }
 }
 

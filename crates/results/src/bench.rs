@@ -37,6 +37,16 @@ impl Bench {
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
         self.scenarios.iter().flat_map(|scenario| &scenario.flows)
     }
+
+    /// Whether its runs are of different flows of generated traffic, one after the other.
+    pub fn flows_in_turn(&self) -> bool {
+        let names = |scenario: &ScenarioResult| -> Vec<String> {
+            let traffic = scenario.flows.iter().filter(|flow| flow.traffic().is_some());
+            traffic.map(|flow| flow.name.clone()).collect()
+        };
+        let first = self.scenarios.first().map(names);
+        self.scenarios.iter().any(|scenario| Some(names(scenario)) != first)
+    }
 }
 
 /// Place of a run: a lab, or real or served cards.

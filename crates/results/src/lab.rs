@@ -153,4 +153,6 @@ pub enum LabRemarkKind {
     Oversubscribed,
     /// A host forbids peer-to-peer requests between its root ports.
     ForbiddenPeers,
+    /// A link runs in FLIT mode, of which only the rate is modelled.
+    FlitMode,
 }

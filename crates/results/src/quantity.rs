@@ -196,6 +196,38 @@ impl fmt::Display for SizeRange {
     }
 }
 
+/// Sizes and ranges of them, as `64,1K..4K`; at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeList(Vec<SizeRange>);
+
+impl SizeList {
+    /// The sizes, in the order of the list.
+    pub fn sizes(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().flat_map(SizeRange::sizes)
+    }
+}
+
+impl From<u64> for SizeList {
+    fn from(bytes: u64) -> Self {
+        Self(vec![SizeRange { first_bytes: bytes, last_bytes: bytes }])
+    }
+}
+
+impl FromStr for SizeList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(',').map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for SizeList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ranges: Vec<String> = self.0.iter().map(SizeRange::to_string).collect();
+        f.write_str(&ranges.join(","))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +315,17 @@ mod tests {
         assert_eq!(error("96..512"), "96..512 has to begin at a power of two, not 96");
         for text in ["64..", "..64", ".."] {
             assert!(error(text).starts_with(&format!("{text} lacks one end; a range is ")));
+        }
+    }
+
+    #[test]
+    fn lists_have_sizes_and_ranges_in_their_order() {
+        let list: SizeList = "1K,64..256,96".parse().unwrap();
+        assert_eq!(list.sizes().collect::<Vec<_>>(), [1024, 64, 128, 256, 96]);
+        assert_eq!(list.to_string(), "1K,64..256,96");
+        for (text, start) in [("64,", " is not a size"), ("64,4Q", "4Q is not a size")] {
+            let error = text.parse::<SizeList>().unwrap_err();
+            assert!(error.starts_with(start), "{error}");
         }
     }
 

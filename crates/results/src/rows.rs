@@ -64,6 +64,9 @@ pub struct Sweep {
     pub version: String,
     /// The points.
     pub rows: Vec<SweepRow>,
+    /// Ports whose highest rate is below that of a point's link, for which it was raised.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raised_ports: Vec<String>,
     /// Progress of the sweep, if it was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Interrupted>,

@@ -17,7 +17,7 @@ pub(crate) const UNSEEN: &str = "assumption: not in the dump; as most servers ha
 
 /// A port that no dump shows.
 pub(crate) const ANY_PORT: [Constant; 5] = [
-    ("max_generation", "5", "assumption: not in the dump; never in the way"),
+    ("max_generation", "6", "assumption: not in the dump; never in the way"),
     ("max_width", "16", "assumption: not in the dump; never in the way"),
     ("max_payload_bytes", "512", "assumption: not in the dump; its links have their own limits"),
     ("extended_tags", "true", UNSEEN),

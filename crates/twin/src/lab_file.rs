@@ -80,7 +80,7 @@ fn assume(text: &mut String, constants: &[Constant]) {
 fn best(links: impl Iterator<Item = LinkCode>) -> (u8, u8) {
     links.fold((1, 1), |(speed, lanes), link| {
         // Generations beyond those of labs are reduced to the highest.
-        (speed.max(link.speed.min(5)), lanes.max(known_width(link.lanes)))
+        (speed.max(link.speed.min(6)), lanes.max(known_width(link.lanes)))
     })
 }
 
@@ -109,8 +109,11 @@ fn capability(
         // Ports of one part are alike: the host's have a limit each where they are not.
         let payload = seen.iter().map(|express| size(express.max_payload_supported_bytes)).max();
         read(text, "max_payload_bytes", payload.unwrap_or(128), "Device Capabilities");
-        let tags = seen.iter().all(|express| express.extended_tags_supported);
+        let tags = seen.iter().all(|it| it.extended_tags_supported || it.extended_tags);
         read(text, "extended_tags", tags, "Device Capabilities");
+        if seen.iter().all(|it| it.ten_bit_tags_supported || it.ten_bit_tags) {
+            read(text, "ten_bit_tags", true, "Device Capabilities 2");
+        }
     }
     if has_acs {
         let acs = ports.iter().any(|port| port.configuration.acs().is_some());

@@ -177,10 +177,14 @@ fn hwloc_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
 fn links_of(gigabytes_per_second: f64) -> Vec<LinkCode> {
     let mut found = Vec::new();
     for lanes in [16, 8, 4, 2, 1] {
-        for speed in 1..=5 {
+        for speed in 1..=6 {
             let rate = Generation::from_number(speed).zip(Width::new(lanes));
             let Some((generation, width)) = rate else { continue };
-            let rate = LinkRate { generation, width }.bytes_per_second() / 1e9;
+            // hwloc counts all of a FLIT but its CRC and error correction.
+            let rate = match generation {
+                Generation::Gen6 => 8.0 * f64::from(lanes) * 242.0 / 256.0,
+                _ => LinkRate { generation, width }.bytes_per_second() / 1e9,
+            };
             if (rate - gigabytes_per_second).abs() < 0.01 * rate {
                 found.push(LinkCode { speed, lanes });
             }

@@ -122,6 +122,8 @@ fn the_examples_work() {
             }
             let can_skip_search = stdout_of(&format!("{page} --help")).contains("--no-why");
             for example in examples_of(page) {
+                // No shell takes quotes away.
+                let example = example.replace('\'', "");
                 let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
                 let mut arguments = on_machine(arguments, &machine.root);
                 if can_skip_search && !arguments.contains("--no-why") {

@@ -41,6 +41,24 @@ fn shipped_labs_are_without_warnings() {
 }
 
 #[test]
+fn links_in_flit_mode_are_noted() {
+    let changes = [
+        ("max_generation = { value = 3", "max_generation = { value = 6"),
+        ("\ngeneration = { value = 3", "\ngeneration = { value = 6"),
+        ("datapath_bytes = { value = 32,", "datapath_bytes = { value = 256,"),
+    ];
+    let path = changed_lab("links_in_flit_mode_are_noted", "minimal", &changes);
+    let page = stdout_of(&format!("lab check {path}"));
+    assert!(page.contains("lab minimal is fine"), "{page}");
+    let sentence = "note: the link of card0 runs in FLIT mode: its rate is modelled (236 of 256 \
+                    bytes of a FLIT carry TLPs";
+    assert!(page.contains(sentence), "{page}");
+    // 8 GB/s x 4 x 236/256, less SKP, x 256/268.
+    let page = stdout_of(&format!("topo {path}"));
+    assert!(page.contains("Gen6 x4") && page.contains("28099.2"), "{page}");
+}
+
+#[test]
 fn shared_uplinks_and_forbidden_peers_are_noted() {
     let path = changed_lab("shared_uplinks_are_noted", "rosta", &[]);
     let page = stdout_of(&format!("lab check {path}"));

@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 114] = [
+const REFUSED: [&str; 122] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -41,6 +41,13 @@ const REFUSED: [&str; 114] = [
     "bench traffic --lab rosta --flow host:fpga1:write:64:128",
     "bench traffic --lab rosta --flow fpga1:host:write:64..128 --trace t",
     "bench traffic --lab rosta --flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
+    "bench traffic --lab rosta --flow host:fpga1:read:64 --outstanding 2",
+    "bench traffic --lab rosta --flow fpga1:host:write:4K --window 64K --outstanding 32",
+    "bench traffic --lab rosta --flow fpga1:fpga2:write:4K --window 8M --offset 3",
+    "bench traffic --lab minimal --flow *:*:write:64",
+    "bench traffic --lab rosta --flow *:host:write:64 --in-turn --trace t",
+    "bench traffic --lab rosta --flow fpga1:host:write:64 --set part.v7.requester.tags=64",
+    "bench traffic --lab rosta --flow fpga1:host:write:64 --set part.v7.requester.tags=8,16",
     // Workloads: what the command line, the lab, the driver or the workload refuses.
     "bench write --lab rosta --size 0",
     "bench write --lab rosta --size 3",
@@ -68,7 +75,8 @@ const REFUSED: [&str; 114] = [
     "bench sweep --lab minimal --way to-card",
     "bench sweep --lab kc705 --mps 256",
     "bench sweep --lab kc705 --link 2y4",
-    "bench sweep --lab kc705 --link 4x4",
+    "bench sweep --lab minimal --flow card0:host:write:64 --size 128",
+    "bench sweep --lab rosta --flow fpga1:host:write:64 --flow fpga2:host:write:128",
     "bench sweep --lab kc705 --set part.kc705.nothing=1",
     "bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=24",
     "bench sweep --lab kc705 --set nothing",

@@ -3,7 +3,7 @@
 //!
 //! Simulated time is exact, so rates and latencies are asserted as such.
 
-use crate::run::{changed_lab, folder, json_of, number, run, stdout_of};
+use crate::run::{changed_lab, folder, json_of, number, run, stdout_as_written, stdout_of};
 
 #[test]
 fn a_page_of_one_flow() {
@@ -257,4 +257,43 @@ fn redirected_peers_go_through_the_root_complex() {
         "host0.port0 -> rha25.up", "rha25.down0 -> rc47a.up", "rc47a.down1 -> fpga2",
     ];
     assert_eq!(ways(&redirecting), expected);
+}
+
+/// Each pair alone has its link; all at once share that of the target.
+#[test]
+fn a_star_is_all_endpoints_at_once_or_in_turn() {
+    let rates = |more: &str| -> Vec<f64> {
+        let flow = "--flow *:fpga1:write:64K --operations 20";
+        let json = json_of(&format!("bench traffic --lab rosta {flow} {more} --json"));
+        let runs = json["scenarios"].as_array().unwrap().iter();
+        let flows = runs.flat_map(|run| run["flows"].as_array().unwrap());
+        flows.map(|flow| number(&flow["bytes_per_second"])).collect()
+    };
+    let (together, alone) = (rates(""), rates("--in-turn"));
+    assert_eq!((together.len(), alone.len()), (7, 7));
+    assert!(alone.iter().all(|rate| *rate > 1.5e9), "{alone:?}");
+    assert!(together.iter().all(|rate| *rate < 0.5e9), "{together:?}");
+    let page = stdout_of("bench traffic --lab rosta --flow *:fpga8:write:4K --in-turn");
+    let rows = page.lines().filter(|line| line.contains(" -> fpga8 BAR1, write  "));
+    assert_eq!(rows.count(), 7, "{page}");
+}
+
+#[test]
+fn the_heading_names_what_the_table_does_not() {
+    let options = "--random --window 64K --offset 3 --set part.nfp.requester.tags=8";
+    let flow = "--flow nfp:host:write:64,96 --operations 100";
+    let page = stdout_of(&format!("bench traffic --lab pciebench {flow} {options}"));
+    let words = "random addresses, windows of 64 KiB, 3 B behind the start, \
+                 part.nfp.requester.tags = 8";
+    assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(words), "{page}");
+}
+
+#[test]
+fn a_sweep_of_flows_says_which_ports_it_raised() {
+    let sweep = "bench sweep --lab minimal --flow card0:host:write:4K --link 3x4,5x16";
+    let page = stdout_as_written(&format!("{sweep} --iterations 50"));
+    assert!(page.trim_start().starts_with("flow  generation  width"), "{page}");
+    assert!(page.contains("\nRaised to the rates of the links: card0, root ports of host0\n"));
+    let json = stdout_as_written(&format!("{sweep} --iterations 50 --json"));
+    assert!(json.contains("\"raised_ports\""), "{json}");
 }

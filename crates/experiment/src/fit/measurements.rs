@@ -235,7 +235,7 @@ fn sample(
             Column::Generation => {
                 let number = whole(heading, field, 255)? as u8;
                 let known = Generation::from_number(number);
-                generation = Some(known.ok_or(format!("generation {number} is not 1 to 5"))?);
+                generation = Some(known.ok_or(format!("generation {number} is not 1 to 6"))?);
             }
             Column::Width => {
                 let number = whole(heading, field, 255)? as u8;
@@ -335,7 +335,7 @@ mod tests {
             "bytes,bytes,us\n1,1,2\n", "bytes,us\n0,2\n", "bytes,us\n1.5,2\n", "bytes,us\n1,-2\n",
             "bytes,us\n1,nan\n", "bytes,us\n1,inf\n", "bytes,us,k\n1,2,0\n",
             "bytes,us,width\n1,2,4\n", "bytes,us,k,generation,width\n",
-            "bytes,us,generation,width\n1,2,6,4\n", "bytes,us,generation,width\n1,2,3,5\n",
+            "bytes,us,generation,width\n1,2,7,4\n", "bytes,us,generation,width\n1,2,3,5\n",
             "bytes,us,ms\n",
         ]
         .map(|text| format!("{text:?}: {}", parse(text).unwrap_err()));

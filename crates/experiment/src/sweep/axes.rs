@@ -10,6 +10,7 @@ use crosslane_results::quantity::size_words;
 use strum::Display;
 
 use super::SweepError;
+use crate::traffic::{FlowArgument, FlowRequest, kind_word};
 
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 10_000;
@@ -39,8 +40,8 @@ pub enum Descriptors {
 }
 
 /// Values of the parameters of a sweep; every combination of them is a point. A parameter without
-/// values stays as the lab has it, or has its default. Only labs have links, payloads, tags and
-/// constants as axes.
+/// values stays as the lab has it, or has its default. Only labs have links, payloads, tags,
+/// constants and flows.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Axes {
@@ -61,6 +62,9 @@ pub struct Axes {
     pub constants: Vec<(String, Vec<f64>)>,
     /// Bytes of a transfer, multiples of 4.
     pub sizes: Vec<u64>,
+    /// Flows of generic requesters, all at once, in place of transfers; they have the sizes, which
+    /// are the same of all.
+    pub flows: Vec<FlowArgument>,
 }
 
 setters!(Axes {
@@ -72,13 +76,16 @@ setters!(Axes {
     with_outstanding(outstanding: impl Into<Vec<u32>>),
     with_constants(constants: impl Into<Vec<(String, Vec<f64>)>>),
     with_sizes(sizes: impl Into<Vec<u64>>),
+    with_flows(flows: impl Into<Vec<FlowArgument>>),
 });
 
 /// A point of a sweep. Parameters without a value are as the lab has them, or have their defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Kind of its transfers.
-    pub kind: TransferKind,
+    /// Kind of its transfers; none if it has flows.
+    pub kind: Option<TransferKind>,
+    /// Its flows.
+    pub flows: Vec<FlowRequest>,
     /// Rate of the card's own link.
     pub link: Option<LinkRate>,
     /// Max_Payload_Size of all functions, bytes.
@@ -166,10 +173,11 @@ impl Axes {
     /// Returns every combination, in the order of the axes.
     ///
     /// # Errors
-    /// More than [`MAX_POINTS`] of them.
+    /// More than [`MAX_POINTS`] of them, and flows whose sizes differ.
     pub fn points(&self) -> Result<Vec<Point>, SweepError> {
-        let point = |kind: &TransferKind| Point {
-            kind: *kind,
+        let point = |kind: Option<TransferKind>| Point {
+            kind,
+            flows: Vec::new(),
             link: None,
             payload_bytes: None,
             tags: None,
@@ -178,7 +186,10 @@ impl Axes {
             constants: Vec::new(),
             size_bytes: 0,
         };
-        let points = self.kinds.iter().map(point).collect();
+        let points = match self.flows.is_empty() {
+            true => self.kinds.iter().map(|kind| point(Some(*kind))).collect(),
+            false => vec![point(None)],
+        };
         let points = crossed(points, &self.links, |point, link| point.link = Some(link))?;
         let points = crossed(points, &self.payload_bytes, |point, bytes| {
             point.payload_bytes = Some(bytes);
@@ -195,7 +206,18 @@ impl Axes {
                 point.constants.push((path.clone(), value));
             })?;
         }
-        crossed(points, &self.sizes, |point, size| point.size_bytes = size)
+        let Some(first) = self.flows.first() else {
+            return crossed(points, &self.sizes, |point, size| point.size_bytes = size);
+        };
+        if let Some(other) = self.flows.iter().find(|flow| flow.sizes != first.sizes) {
+            let problem = format!("the flows of a sweep have the same sizes, as {}", first.sizes);
+            return Err(SweepError::value("flow", other, problem));
+        }
+        let sizes: Vec<u64> = first.sizes.sizes().collect();
+        crossed(points, &sizes, |point, size| {
+            point.size_bytes = size;
+            point.flows = self.flows.iter().map(|flow| flow.request(size)).collect();
+        })
     }
 }
 
@@ -205,15 +227,24 @@ impl Point {
         self.outstanding.unwrap_or(1)
     }
 
-    /// Returns the names and values of its parameters, except for the size: the kind, the link if
-    /// it is known, and all that the sweep gives values to.
+    /// Returns what it moves, in words: the kind of its transfers, or its flows.
+    pub fn way(&self) -> String {
+        let flow = |it: &FlowRequest| format!("{}:{}:{}", it.from, it.to, kind_word(it.kind));
+        match self.kind {
+            Some(kind) => kind.to_string(),
+            None => self.flows.iter().map(flow).collect::<Vec<_>>().join(" + "),
+        }
+    }
+
+    /// Returns the names and values of its parameters, except for the size: the kind or the flows,
+    /// the link if it is known, and all that the sweep gives values to.
     pub fn parameters(&self, link: Option<LinkRate>) -> Vec<(String, Parameter)> {
         let number = |value: f64| Parameter::Number(value);
         let word = |word: &dyn fmt::Display| Parameter::Word(word.to_string());
         let generation = link.map(|link| number(link.generation.number().into()));
         let width = link.map(|link| number(link.width.lanes().into()));
         let own = [
-            ("way", Some(word(&self.kind))),
+            (if self.kind.is_some() { "way" } else { "flow" }, Some(word(&self.way()))),
             ("generation", generation),
             ("width", width),
             ("mps", self.payload_bytes.map(|bytes| number(bytes.into()))),
@@ -230,7 +261,7 @@ impl Point {
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.kind, size_words(self.size_bytes))?;
+        write!(f, "{} of {}", self.way(), size_words(self.size_bytes))?;
         if let Some(link) = self.link {
             write!(f, ", {} {}", link.generation, link.width)?;
         }

@@ -2,8 +2,8 @@
 //! Sweeps: one figure of transfers, over any parameters of a lab, or over those of a card's
 //! transfers.
 //!
-//! Read first: [`Axes`], [`Point`]; then [`LabSweep`], which measures points in a lab, and
-//! [`measure_point`], which measures one with an opened device.
+//! Read first: [`Axes`], [`Point`]; then [`LabSweep`] and [`FlowSweep`], which measure points in a
+//! lab, and [`measure_point`], which measures one with an opened device.
 //!
 //! ```
 //! use crosslane_experiment::sweep::{Axes, LabSweep, SweepOptions, TransferKind, csv};
@@ -30,7 +30,7 @@ use thiserror::Error;
 
 use crate::error::ExperimentError;
 pub use axes::{Axes, Descriptors, MAX_POINTS, Point, TransferKind};
-pub use in_lab::LabSweep;
+pub use in_lab::{FlowSweep, LabSweep};
 pub use point::{SweepOptions, SweepPoint, csv, measure_point};
 
 /// Error of a sweep.
@@ -40,7 +40,7 @@ pub enum SweepError {
     /// An impossible value.
     #[error("{axis} {value}: {problem}")]
     Value {
-        /// Name of the axis, as on the command line, or `lab` or `card`.
+        /// Name of the axis, as on the command line, or `lab`, `card` or `flow`.
         axis: &'static str,
         /// The value.
         value: String,

@@ -64,7 +64,7 @@ impl SweepOptions {
                     .clamp(*RING_ENTRIES.start(), *RING_ENTRIES.end()),
             },
         };
-        let workload = match point.kind {
+        let workload = match point.kind.expect("a point without flows has a kind") {
             TransferKind::Write => Workload::Write,
             TransferKind::Read => Workload::Read,
             TransferKind::ToCard => Workload::ToCard,
@@ -99,6 +99,8 @@ pub struct SweepPoint {
     pub wrong_words: u64,
     /// Time of all transfers; in a lab the simulated time at the end.
     pub elapsed: Picoseconds,
+    /// Ports of the lab whose maxima the point's link has raised.
+    pub raised_ports: Vec<String>,
 }
 
 impl SweepPoint {
@@ -120,6 +122,7 @@ impl SweepPoint {
             bytes_per_second,
             wrong_words: flow.data_errors.words,
             elapsed: flow.ended.since(flow.started),
+            raised_ports: Vec::new(),
         }
     }
 

@@ -9,5 +9,6 @@ mod run;
 pub(crate) mod shape;
 
 pub use argument::{FlowArgument, kind_word};
+pub(crate) use plan::split_place;
 pub use plan::{Choices, FlowRequest, PlannedFlow};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crosslane_fabric::{DirectionId, NodeId};
-use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
+use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, Node, NodeKind};
 use crosslane_host::setters;
 use crosslane_lab::{RunningHost, RunningLab};
 use crosslane_pcie::config::Bar;
@@ -17,10 +17,9 @@ use crate::error::{ExperimentError, Result};
 use crate::options::{default_in_flight, default_operations};
 use crate::route::{Cargo, route};
 
-/// Most of a window that a flow walks through, unless one operation is larger.
+/// Most of a window that a flow walks through, unless one operation is larger or the user wants
+/// another one.
 const WINDOW_BYTES: u64 = 4 << 20;
-/// Operations begin at multiples of this, bytes.
-const STRIDE_BYTES: u64 = 64;
 
 /// Name of the host of a lab that has only one.
 const ONLY_HOST: &str = "host";
@@ -37,6 +36,12 @@ pub struct Choices {
     pub relaxed: bool,
     /// Whether only read requests do, so that their answers pass posted writes.
     pub relaxed_reads: bool,
+    /// Memory over which the operations of a flow go, bytes, or up to 4 MiB.
+    pub window_bytes: Option<u64>,
+    /// Whether operations visit that memory in an order without a pattern.
+    pub random: bool,
+    /// Distance of that memory from the start of the flow's part of the target, bytes.
+    pub offset_bytes: u64,
 }
 
 setters!(Choices {
@@ -44,6 +49,9 @@ setters!(Choices {
     with_outstanding(outstanding: impl Into<Option<u32>>),
     with_relaxed(relaxed: bool),
     with_relaxed_reads(relaxed_reads: bool),
+    with_window_bytes(window_bytes: impl Into<Option<u64>>),
+    with_random(random: bool),
+    with_offset_bytes(offset_bytes: u64),
 });
 
 /// A flow as it is asked for; names are not looked up yet.
@@ -141,13 +149,17 @@ fn known_names(fabric: &Fabric) -> String {
     names.join(", ")
 }
 
-fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId> {
-    let fabric = &lab.fabric;
-    let found = lab.find(name).or_else(|| match &lab.hosts[..] {
+/// Finds a node by name; `host` is the host of a lab with only one.
+pub(super) fn find(lab: &RunningLab, name: &str) -> Option<NodeId> {
+    lab.find(name).or_else(|| match &lab.hosts[..] {
         [host] if name == ONLY_HOST => Some(host.root_complex),
         _ => None,
-    });
-    match found {
+    })
+}
+
+fn find_end(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId> {
+    let fabric = &lab.fabric;
+    match find(lab, name) {
         Some(id) if fabric.node(id).kind == NodeKind::Switch => Err(request.refused(format!(
             "{name} is a switch; flows begin and end at {}",
             known_names(fabric)
@@ -169,7 +181,7 @@ struct TargetMemory {
 
 /// A place at a node, as it stands behind the node's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     /// `.barN`
     Bar(usize),
     /// `.numaN`
@@ -195,6 +207,13 @@ fn socket_of(
             Err(request.refused(format!("{name} has no NUMA node {node}; it has {has}")))
         }
     }
+}
+
+/// Returns the BARs of an endpoint.
+pub(super) fn bars_of(fabric: &Fabric, node: &Node) -> Vec<Bar> {
+    let port = node.ports.first().map(|&port| fabric.port(port));
+    let ports = port.into_iter();
+    ports.flat_map(|port| (0..6).filter_map(|index| port.config.bar(index))).collect()
 }
 
 /// The memory behind a name: a host's buffers, or the named BAR of an endpoint, or its largest.
@@ -223,11 +242,7 @@ fn memory_of(
             return Err(request.refused(problem));
         }
     };
-    let port = fabric.node(node).ports.first().map(|&port| fabric.port(port));
-    let bars: Vec<Bar> = port
-        .into_iter()
-        .flat_map(|port| (0..6).filter_map(|index| port.config.bar(index)))
-        .collect();
+    let bars = bars_of(fabric, fabric.node(node));
     let chosen = match bar {
         Some(index) => bars.iter().find(|bar| bar.index == index),
         // The first of the largest ones.
@@ -243,7 +258,7 @@ fn memory_of(
 }
 
 /// The name of a node, and the place behind it: `.barN` or `.numaN`.
-fn split_place(text: &str) -> (&str, Option<Place>) {
+pub(crate) fn split_place(text: &str) -> (&str, Option<Place>) {
     let placed = text.rsplit_once('.').and_then(|(name, place)| {
         let bar = place.strip_prefix("bar").and_then(|index| index.parse().ok()).map(Place::Bar);
         let numa = || place.strip_prefix("numa")?.parse().ok().map(Place::Numa);
@@ -303,25 +318,39 @@ fn window(
     memory: &TargetMemory,
     (index, count): (u64, u64),
     request: &FlowRequest,
-    bytes: u64,
-    outstanding: Option<u32>,
+    choices: &Choices,
 ) -> Result<Window> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
     let share = (size / count) & !0xfff;
-    let stride = bytes.next_multiple_of(STRIDE_BYTES);
-    let wanted = outstanding.map_or(1, u64::from);
-    let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);
+    let (bytes, offset) = (request.operation_bytes, choices.offset_bytes);
+    let room = share.saturating_sub(offset);
+    let stride = Flow::stride_of(bytes);
+    let wanted = choices.outstanding.map_or(1, u64::from);
+    let own = choices.window_bytes.filter(|window| *window <= room);
+    let operations = match (choices.window_bytes, own) {
+        (Some(_), own) => own.unwrap_or(0) / stride,
+        (None, _) => (WINDOW_BYTES / stride).max(wanted).min(room / stride),
+    };
     if operations < wanted {
         let shared = if count > 1 { format!(", shared by {count} flows") } else { String::new() };
-        return Err(request.refused(format!(
-            "{} has {}{shared}; that is no room for {wanted} x {} B at once",
-            memory.name,
-            size_words(size),
-            bytes
-        )));
+        let behind = if offset > 0 { format!(" behind {offset} B") } else { String::new() };
+        let (has, at_once) = (size_words(size), format!("{wanted} x {bytes} B at once"));
+        return Err(request.refused(match (choices.window_bytes, own) {
+            (Some(window), None) => format!(
+                "{} has {has}{shared}; that is no room for a window of {}{behind}",
+                memory.name,
+                size_words(window)
+            ),
+            (_, Some(window)) => {
+                format!("a window of {} is no room for {at_once}", size_words(window))
+            }
+            (None, None) => {
+                format!("{} has {has}{shared}; that is no room for {at_once}{behind}", memory.name)
+            }
+        }));
     }
-    let target = BusAddress(memory.addresses.start + index * share);
+    let target = BusAddress(memory.addresses.start + index * share + offset);
     Ok(Window { target, bytes: operations * stride, operations })
 }
 
@@ -346,10 +375,10 @@ pub fn plan(
     let mut ends = Vec::new();
     for request in requests {
         let (name, place) = split_place(&request.from);
-        let from = find(lab, name, request)?;
+        let from = find_end(lab, name, request)?;
         let source = source(lab, from, place, request)?;
         let (name, place) = split_place(&request.to);
-        let to = find(lab, name, request)?;
+        let to = find_end(lab, name, request)?;
         check_ends(lab, request, from, to)?;
         ends.push(((from, source), to, memory_of(lab, to, place, request)?));
     }
@@ -364,8 +393,15 @@ pub fn plan(
         };
         let (before, count) = (of_same(&ends[..index]), of_same(&ends));
         let outstanding = choices.outstanding;
-        let window = window(memory, (before, count), request, bytes, outstanding)?;
+        let window = window(memory, (before, count), request, &choices)?;
         let kind = request.kind;
+        let is_load = kind == FlowKind::Read && matches!(source, FlowSource::Core { .. });
+        if let Some(several) = outstanding.filter(|it| *it > 1 && is_load) {
+            return Err(request.refused(format!(
+                "{several} operations in flight: a core of {} makes one load at a time",
+                fabric.node(from).name
+            )));
+        }
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
         let flow = Flow {
             name: format!("{}:{}:{}", request.from, request.to, kind_word(kind)),
@@ -378,7 +414,7 @@ pub fn plan(
             force: request.payload_bytes.is_some(),
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
-            scattered: false,
+            scattered: choices.random,
             relaxed_ordering: choices.relaxed || choices.relaxed_reads && kind == FlowKind::Read,
             start: Picoseconds::ZERO,
         };

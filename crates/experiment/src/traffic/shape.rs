@@ -87,11 +87,9 @@ impl Cuts {
 /// First addresses of a flow's operations, each once.
 fn addresses(planned: &PlannedFlow) -> impl Iterator<Item = BusAddress> {
     let flow = &planned.flow;
-    let stride = flow.operation_bytes.next_multiple_of(64);
-    let period = (flow.window_bytes / stride).max(1);
+    let period = (flow.window_bytes / flow.stride_bytes()).max(1);
     let count = flow.operations.min(period).min(SAMPLE_OPERATIONS);
-    let target = flow.target;
-    (0..count).map(move |index| target.offset(index * stride))
+    (0..count).map(|operation| flow.address(operation))
 }
 
 /// Cutting of a sequence of reads by a completer whose port is set to payloads of a given size.

@@ -10,3 +10,4 @@ mod overhead;
 mod parts;
 mod rdma;
 mod rosta;
+mod traffic;

@@ -15,7 +15,7 @@ use support::*;
 /// generation and width, every MPS, and sizes on both sides of it; with and without SKP.
 #[test]
 fn writes_meet_the_closed_form() {
-    for (generation, lanes) in [(1, 1), (2, 4), (3, 8), (3, 12), (4, 16), (5, 16)] {
+    for (generation, lanes) in [(1, 1), (2, 4), (3, 8), (3, 12), (4, 16), (5, 16), (6, 16)] {
         for max_payload in [128, 256, 512, 1024, 4096] {
             for skp in [false, true] {
                 let mut settings = Settings::ideal(rate(generation, lanes), max_payload);
@@ -62,6 +62,27 @@ fn sizes_that_are_no_multiple_of_the_payload_meet_the_closed_form() {
         let expected = (flow.operations * bytes) as f64 / (wire as f64 / 2e9);
         let error = off(report.bytes_per_second(), expected);
         assert!(error < 1e-3, "{bytes} B: {error}");
+    }
+}
+
+/// In FLIT mode TLPs are header and payload, and DLLPs take no time; on the other side of a switch
+/// the same TLPs have framing, and DLLPs 8 B.
+#[test]
+fn flits_carry_headers_and_payload_alone() {
+    let mut settings = Settings::ideal(rate(6, 4), 256);
+    settings.uplink = rate(5, 8);
+    let mut stand = one_switch(&settings, 1);
+    let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 256).times(100);
+    stand.run_one(flow);
+    let own = stand.direction(0, LinkDirection::Up).link;
+    let uplink = stand.link("rp0");
+    for (link, header_bytes, dllp_bytes) in [(own, 12, 0), (uplink, 20, 8)] {
+        let mut counters = |heading| stand.fabric.counters(DirectionId { link, heading });
+        let (up, down) = (counters(LinkDirection::Up), counters(LinkDirection::Down));
+        assert_eq!((up.tlps, up.header_bytes), (100, 100 * header_bytes), "{link:?}");
+        let dllps = down.acks + down.update_fcs;
+        assert!(down.acks > 0);
+        assert_eq!(down.dllp_bytes, dllps * dllp_bytes, "{link:?}");
     }
 }
 

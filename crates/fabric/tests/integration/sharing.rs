@@ -80,6 +80,37 @@ fn a_board_of_three_shares_one_turn() {
     }
 }
 
+/// The interval from one operation to the next is the card's: its flows take turns, and together
+/// have the rate that one has alone. Reads and writes have an interval each.
+#[test]
+fn flows_of_a_card_share_its_interval() {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.requester.read_interval = ns(100);
+    settings.requester.write_interval = ns(50);
+    for (reads, writes) in [(1, 0), (0, 1), (3, 0), (0, 4), (2, 4)] {
+        let mut stand = direct(&settings);
+        let kinds = [FlowKind::Read].repeat(reads).into_iter();
+        let kinds = kinds.chain([FlowKind::Write].repeat(writes));
+        let flows: Vec<(FlowKind, FlowId)> = kinds
+            .zip(1_u64..)
+            .map(|(kind, number)| {
+                let flow = stand.flow(0, kind, BusAddress(number << 24), 64).times(1_000_000);
+                (kind, stand.fabric.start_flow(flow).unwrap())
+            })
+            .collect();
+        assert_eq!(stand.fabric.run(Some(ns(120_000))), RunEnd::Limit);
+        assert_eq!(stand.fabric.errors(), &[]);
+        for (kind, flow) in flows {
+            let expected = match kind {
+                FlowKind::Read => 1200 / reads as u64,
+                _ => 2400 / writes as u64,
+            };
+            let done = stand.fabric.flow_report(flow).operations;
+            assert!(done.abs_diff(expected) <= 2, "{kind:?} of {reads} and {writes}: {done}");
+        }
+    }
+}
+
 fn settings_with_everything(bit_error_rate: f64) -> Settings {
     let mut settings = Settings::ideal(rate(3, 8), 256);
     settings.uplink = rate(4, 4);

@@ -58,6 +58,7 @@ impl Access<'_> {
         let port_type = PortType::from_encoding(port_type_bits as u8)?;
         let capabilities = self.read(id, express + reg::DEVICE_CAPABILITIES);
         let bars = if port_type.is_bridge() { Vec::new() } else { self.size_bars(id) };
+        let capabilities_2 = self.read(id, express + reg::DEVICE_CAPABILITIES_2);
         let link = self.read(id, express + reg::LINK_CONTROL) >> reg::LINK_STATUS_SPEED_SHIFT;
         let (node, name) = (self.fabric.port(port).node, self.fabric.port(port).name.clone());
         Some(Function {
@@ -78,6 +79,8 @@ impl Access<'_> {
             prefetchable_window: None,
             max_payload_supported_bytes: size_of_code(capabilities),
             extended_tags: capabilities & reg::DEVICE_CAPABILITIES_EXTENDED_TAG != 0,
+            ten_bit_tags: capabilities_2 & reg::DEVICE_CAPABILITIES_2_TEN_BIT_TAGS
+                == reg::DEVICE_CAPABILITIES_2_TEN_BIT_TAGS,
             max_payload_bytes: 128,
             max_read_request_bytes: 128,
             link: rate(link),
@@ -210,6 +213,12 @@ impl Access<'_> {
         self.write_low_half(id, offset, control);
         self.kept(function, offset, SIZE_FIELDS, control)?;
         (function.max_payload_bytes, function.max_read_request_bytes) = (payload_bytes, read_bytes);
+        if function.ten_bit_tags {
+            let offset = function.express + reg::DEVICE_CONTROL_2;
+            let value = self.read(id, offset) & 0xffff | reg::DEVICE_CONTROL_2_TEN_BIT_TAG;
+            self.write_low_half(id, offset, value);
+            self.kept(function, offset, reg::DEVICE_CONTROL_2_TEN_BIT_TAG, value)?;
+        }
         if function.port_type == PortType::Endpoint && policy.read_completion_boundary_bytes == 128
         {
             let offset = function.express + reg::LINK_CONTROL;

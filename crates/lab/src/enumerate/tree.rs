@@ -50,6 +50,8 @@ pub struct Function {
     pub link: Option<LinkRate>,
     /// Whether it supports 8-bit tags, which are then enabled.
     pub extended_tags: bool,
+    /// Whether it supports 10-bit tags, which are then enabled.
+    pub ten_bit_tags: bool,
     /// Whether it redirects peer-to-peer requests to the root complex (ACS).
     pub redirects: bool,
     /// Offset of its PCI Express capability, bytes.

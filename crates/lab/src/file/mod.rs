@@ -13,6 +13,8 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crosslane_fabric::parameters::PortParameters;
+use crosslane_pcie::link::LinkRate;
 use toml::de::DeTable;
 
 use crate::error::{LabError, Position, Problem, Result, nearest};
@@ -143,6 +145,40 @@ impl LabFile {
                 Problem::UnknownName { what, name: path, suggestion }
             }
         }))
+    }
+
+    /// Sets the rate of the link above a switch or an endpoint, and raises the maxima of the ports
+    /// at its ends that are lower. Returns these ports; `None` if there is no such link.
+    pub(crate) fn set_link(&mut self, lower: &str, rate: LinkRate) -> Option<Vec<String>> {
+        let link = self.links.iter_mut().find(|link| link.lower == lower)?;
+        link.parameters.rate = rate;
+        let mut raised = Vec::new();
+        let mut raise = |port: &mut PortParameters, name: String| {
+            let most = &mut port.capability.max_rate;
+            let enough = LinkRate {
+                generation: most.generation.max(rate.generation),
+                width: most.width.max(rate.width),
+            };
+            if std::mem::replace(most, enough) != enough {
+                raised.push(name);
+            }
+        };
+        for host in self.hosts.iter_mut().filter(|host| host.name == link.upper) {
+            raise(&mut Arc::make_mut(&mut host.part).port, format!("root ports of {}", host.name));
+        }
+        for switch in &mut self.switches {
+            if switch.name == link.upper {
+                let ports = &mut Arc::make_mut(&mut switch.part).downstream;
+                raise(ports, format!("downstream ports of {}", switch.name));
+            }
+            if switch.name == lower {
+                raise(&mut Arc::make_mut(&mut switch.part).upstream, format!("{lower}.up"));
+            }
+        }
+        for endpoint in self.endpoints.iter_mut().filter(|endpoint| endpoint.name == lower) {
+            raise(&mut Arc::make_mut(&mut endpoint.part).port, lower.to_owned());
+        }
+        Some(raised)
     }
 
     /// Returns the position of a problem with an instance.

@@ -28,6 +28,11 @@ const BRIDGE_CLASS: u32 = 0x06_04_00;
 const SMALL_PAGE_BYTES: u64 = 4096;
 /// Largest 32-bit BAR, bytes.
 const MOST_32_BIT_BYTES: u64 = 1 << 31;
+/// Most credits of the fields for headers and data of a pool, without scaled flow control (PCIe 6.x
+/// 2.6.1).
+const MOST_HEADER_CREDITS: u32 = 127;
+const MOST_DATA_CREDITS: u32 = 2047;
+
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
@@ -187,6 +192,7 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
         max_rate: rate(table, "max_generation", "max_width")?,
         max_payload_bytes: table.whole("max_payload_bytes")? as u16,
         extended_tags: table.truth("extended_tags")?,
+        ten_bit_tags: table.truth("ten_bit_tags")?,
         acs: table.truth("acs")?,
     };
     let parameters = PortParameters {
@@ -209,7 +215,63 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
         return Err(table.bad("replay_buffer_bytes", problem));
     }
     check_data_credits(table, &parameters)?;
+    check_credit_fields(table, &parameters)?;
+    if table.truth("fourteen_bit_tags")? && !capability.max_rate.generation.is_flit() {
+        let problem = "14-bit tags need FLIT mode, of ports of generation 6";
+        return Err(table.bad("fourteen_bit_tags", problem.to_owned()));
+    }
     Ok(parameters)
+}
+
+/// Checks that the fields of InitFC and UpdateFC hold the credits (PCIe 6.x 2.6.1). Ports of 16
+/// GT/s and more have scaled flow control, which counts in steps of up to 16 (PCIe 6.x 3.4.2).
+fn check_credit_fields(table: &Table<'_>, port: &PortParameters) -> Result<()> {
+    const POOLS: [[&str; 2]; 3] = [
+        ["posted_headers", "posted_data"],
+        ["nonposted_headers", "nonposted_data"],
+        ["completion_headers", "completion_data"],
+    ];
+    if port.capability.max_rate.generation >= Generation::Gen4 {
+        return Ok(());
+    }
+    for (keys, credits) in POOLS.into_iter().zip(port.receive_credits) {
+        let most = [MOST_HEADER_CREDITS, MOST_DATA_CREDITS];
+        for ((key, have), most) in keys.into_iter().zip([credits.header, credits.data]).zip(most) {
+            if have > most && have != u32::MAX {
+                let problem = format!(
+                    "{have} credits are more than the {most} that its field holds without scaled \
+                     flow control, which ports of generation 4 and later have; \"infinite\" is \
+                     possible"
+                );
+                return Err(table.bad(key, problem));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a requester's port has as many tags (PCIe 6.x 2.2.6.2).
+fn check_tags(
+    requester: &Table<'_>,
+    port: &Table<'_>,
+    tags: u16,
+    capability: &Capability,
+) -> Result<()> {
+    let (most, key) = if port.truth("fourteen_bit_tags")? {
+        return Ok(());
+    } else if capability.ten_bit_tags {
+        (768, "fourteen_bit_tags")
+    } else if capability.extended_tags {
+        (256, "ten_bit_tags")
+    } else {
+        (32, "extended_tags")
+    };
+    if tags <= most {
+        return Ok(());
+    }
+    let (path, word) = (port.path_of(key), if port.has(key) { "is false" } else { "is left out" });
+    let problem = format!("its port has tags for {most} reads, not {tags}: {path} {word}");
+    Err(requester.bad("tags", problem))
 }
 
 /// Checks that a receiver has room for one payload of the largest size (PCIe 6.x 2.6.1).
@@ -417,17 +479,22 @@ impl EndpointPart {
             subsystem,
             ..identity(table, table.whole("class_code")? as u32)?
         };
+        let requester_table = table.needed_table("requester")?;
         let parameters = EndpointParameters {
             identity,
             bars: bars(table)?,
             completer: completer(&table.needed_table("memory")?)?,
-            requester: requester(&table.needed_table("requester")?)?,
+            requester: requester(&requester_table)?,
         };
-        let port = port(&table.needed_table("port")?, false)?;
+        let port_table = table.needed_table("port")?;
+        let port = port(&port_table, false)?;
         let engine = model::engine(table, &parameters, &port)?;
         let memory_card = model::memory_card(table, &parameters)?;
         let nic = model::nic(table, &parameters)?;
         let network_processor = model::network_processor(table, &parameters)?;
+        // Behind the devices, which may have fewer.
+        let tags = parameters.requester.tags;
+        check_tags(&requester_table, &port_table, tags, &port.capability)?;
         Ok(Self { parameters, engine, memory_card, nic, network_processor, port })
     }
 }

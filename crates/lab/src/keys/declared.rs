@@ -25,8 +25,9 @@ use super::Kind::{
 use super::{Absent, Key, KeyTable, keys_of, tables};
 use crate::file::requester_key;
 
-/// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
-const MOST_CREDITS: u64 = 1 << 16;
+/// Most credits for headers and for data of a pool, with scaled flow control (PCIe 6.x 3.4.2).
+const MOST_HEADERS: u64 = 127 << 4;
+const MOST_DATA: u64 = 2047 << 4;
 /// Bytes of a TLP beside its payload, in a replay buffer.
 pub(crate) const TLP_OVERHEAD_BYTES: u64 = 24;
 /// Smallest and largest Max_Payload_Size and Max_Read_Request_Size, bytes (PCIe 6.x 7.5.3.4).
@@ -281,7 +282,7 @@ tables! {
         /// Description of the part.
         summary: Sentence => Nothing;
         /// Generation that it trained to.
-        generation: Whole(1, 5);
+        generation: Whole(1, 6);
         /// Lanes that it trained to.
         width: OneOf(WIDTHS);
         /// Time of flight from one end to the other.
@@ -330,28 +331,32 @@ tables! {
     /// A port of a switch, whose latencies are counted in the switch.
     pub(crate) SWITCH_PORT "switch-port" {
         /// Highest generation.
-        max_generation: Whole(1, 5);
+        max_generation: Whole(1, 6);
         /// Most lanes.
         max_width: OneOf(WIDTHS);
         /// Max_Payload_Size Supported, bytes.
         max_payload_bytes: PowerOfTwo(LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES);
-        /// Whether it can have 256 tags.
+        /// Whether it can have 256 tags; without, it has 32 (PCIe 6.x 2.2.6.2).
         extended_tags: Truth => NONE;
+        /// Whether it can have 768 tags, of 10 bits.
+        ten_bit_tags: Truth => NONE;
+        /// Whether it can have more, of 14 bits, in FLIT mode.
+        fourteen_bit_tags: Truth => NONE;
         /// Whether it can redirect peer-to-peer requests.
         acs: Truth => NONE;
         /// Receive buffer for headers of posted requests.
-        posted_headers: WholeOrInfinite(1, MOST_CREDITS);
+        posted_headers: WholeOrInfinite(1, MOST_HEADERS);
         /// Receive buffer for their data, in credits of 16 B.
-        posted_data: WholeOrInfinite(1, MOST_CREDITS);
+        posted_data: WholeOrInfinite(1, MOST_DATA);
         /// Receive buffer for headers of non-posted requests.
-        nonposted_headers: WholeOrInfinite(1, MOST_CREDITS);
+        nonposted_headers: WholeOrInfinite(1, MOST_HEADERS);
         /// Receive buffer for their data, in credits of 16 B.
-        nonposted_data: WholeOrInfinite(1, MOST_CREDITS);
+        nonposted_data: WholeOrInfinite(1, MOST_DATA);
         /// Receive buffer for headers of completions; a root complex and an endpoint advertise
         /// infinite ones (PCIe 6.x 2.6.1).
-        completion_headers: WholeOrInfinite(1, MOST_CREDITS);
+        completion_headers: WholeOrInfinite(1, MOST_HEADERS);
         /// Receive buffer for their data, in credits of 16 B.
-        completion_data: WholeOrInfinite(1, MOST_CREDITS);
+        completion_data: WholeOrInfinite(1, MOST_DATA);
         /// Wire bytes of TLPs that wait for their Ack; at least those of one TLP.
         replay_buffer_bytes: WholeOrInfinite(LEAST_PAYLOAD_BYTES + TLP_OVERHEAD_BYTES, 1 << 24);
         /// TLPs for each Ack; infinite: by time only.

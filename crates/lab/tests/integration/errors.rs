@@ -95,6 +95,17 @@ const CHANGES: &[(&str, &str)] = &[
     ("size_bytes = { value = 65_536", "size_bytes = { value = 2_147_483_648"),
     ("posted_headers = { value = 64", "posted_headers = { value = 0"),
     ("posted_data = { value = 1024", "posted_data = { value = 15"),
+    // More credits than a field holds, and more tags than a port has.
+    ("posted_headers = { value = 64", "posted_headers = { value = 128"),
+    ("posted_data = { value = 1024", "posted_data = { value = 2048"),
+    ("nonposted_headers = { value = 64", "nonposted_headers = { value = 508"),
+    ("max_generation = { value = 3", "max_generation = { value = 7"),
+    ("\ntags = { value = 64", "\ntags = { value = 257"),
+    ("\nextended_tags = { value = true", "\nextended_tags = { value = false"),
+    (
+        "\nextended_tags = {",
+        "\nfourteen_bit_tags = { value = true, source = \"fit: x\" }\nextended_tags = {",
+    ),
     ("ack_tlps = { value = 2", "ack_tlps = { value = 0"),
     ("replay_buffer_bytes = { value = 16_384", "replay_buffer_bytes = { value = 100"),
     ("memory_bytes = { value = 8_589_934_592", "memory_bytes = { value = 0"),

@@ -5,6 +5,8 @@
 use crosslane_fabric::{Flow, FlowReport};
 use crosslane_lab::enumerate::{EnumerationError, set_max_payload};
 use crosslane_lab::{Lab, RunningLab, open};
+use crosslane_pcie::config::registers;
+use crosslane_pcie::link::LinkRate;
 
 use crate::scenes::{changed, parts, write};
 
@@ -167,4 +169,47 @@ fn rates_and_latencies_of_rosta_are_those_of_its_constants() {
     // The first is fitted; the rosta paper has 1038 for the other.
     assert!((latency_ns("fpga2") - 706.0).abs() < 0.5, "{}", latency_ns("fpga2"));
     assert!((latency_ns("fpga5") - 1052.5).abs() < 1.0, "{}", latency_ns("fpga5"));
+}
+
+/// Ten-bit tags that a port has are enabled, and then 768 reads are possible; no port has more
+/// without FLIT mode.
+#[test]
+fn tags_are_those_that_the_port_has() {
+    let wide = |tags: &str, generation: &str| {
+        let extended = "\nextended_tags = {";
+        let text =
+            changed("minimal", "\ntags = { value = 64", &format!("\ntags = {{ value = {tags}"));
+        let text = text.replace(extended, &format!("\n{generation}{extended}"));
+        Lab::from_text("my.toml", &text)
+    };
+    let ten = "ten_bit_tags = { value = true, source = \"assumption: any\" }";
+    let lab = wide("768", ten).unwrap();
+    let running = lab.build(1).unwrap();
+    let config = &running.fabric.port(running.find_port("card0").unwrap()).config;
+    let control = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap()
+        + registers::DEVICE_CONTROL_2;
+    assert_ne!(config.read(control) & registers::DEVICE_CONTROL_2_TEN_BIT_TAG, 0);
+    let error = wide("769", ten).unwrap_err().to_string();
+    let sentence = "its port has tags for 768 reads, not 769: part.card.port.fourteen_bit_tags is \
+                    left out";
+    assert!(error.ends_with(sentence), "{error}");
+}
+
+/// A link beyond its ports raises their maxima, and says which; a slower one raises nothing.
+#[test]
+fn a_link_raises_the_ports_at_its_ends() {
+    let lab = open("rosta").unwrap();
+    let rate = |text: &str| text.parse::<LinkRate>().unwrap();
+    let (faster, raised) = lab.with_link("fpga1", rate("6x16")).unwrap();
+    assert_eq!(raised, ["downstream ports of rc47a", "fpga1"]);
+    let running = faster.build(1).unwrap();
+    let port = running.fabric.port(running.find_port("fpga1").unwrap());
+    assert_eq!(
+        (port.config.link_status(), port.config.link_capability()),
+        (rate("6x16"), rate("6x16"))
+    );
+    let (_, raised) = lab.with_link("fpga1", rate("1x1")).unwrap();
+    assert_eq!(raised, [""; 0]);
+    let error = lab.with_link("fpga", rate("1x1")).unwrap_err().to_string();
+    assert_eq!(error, "there is no switch or endpoint named fpga; did you mean fpga1?");
 }

@@ -11,8 +11,13 @@
 //! use crosslane_pcie::link::{Generation, LinkRate, Width};
 //!
 //! let max_rate = LinkRate { generation: Generation::Gen2, width: Width::new(4).unwrap() };
-//! let capability =
-//!     Capability { max_payload_bytes: 256, max_rate, extended_tags: true, acs: false };
+//! let capability = Capability {
+//!     max_payload_bytes: 256,
+//!     max_rate,
+//!     extended_tags: true,
+//!     ten_bit_tags: false,
+//!     acs: false,
+//! };
 //! let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 4096 };
 //! let mut space = ConfigSpace::endpoint(
 //!     Identity { vendor: 0x1234, device: 1, ..Identity::default() },
@@ -186,6 +191,8 @@ pub struct Capability {
     pub max_rate: LinkRate,
     /// Whether the function can use 8-bit tags as requester.
     pub extended_tags: bool,
+    /// Whether the function can use 10-bit tags as requester, and answers them as completer.
+    pub ten_bit_tags: bool,
     /// Whether the port has Access Control Services. Only root ports and downstream ports can have
     /// them (PCIe 6.x 6.12.1); other functions ignore this field.
     pub acs: bool,

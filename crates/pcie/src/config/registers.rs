@@ -138,6 +138,10 @@ pub const LINK_STATUS_SPEED_SHIFT: u32 = 16;
 pub const LINK_STATUS_ACTIVE: u32 = 1 << 29;
 /// Link Status, upper half: Bandwidth Management and Autonomous Bandwidth, cleared by 1.
 pub const LINK_STATUS_BANDWIDTH: u32 = 0b11 << 30;
+/// Device Capabilities 2: 10-bit tags as completer and as requester.
+pub const DEVICE_CAPABILITIES_2_TEN_BIT_TAGS: u32 = 0b11 << 16;
+/// Device Control 2: 10-Bit Tag Requester Enable.
+pub const DEVICE_CONTROL_2_TEN_BIT_TAG: u32 = 1 << 12;
 /// Device Control 2: Completion Timeout Value and Completion Timeout Disable.
 pub const DEVICE_CONTROL_2_COMPLETION_TIMEOUT: u32 = 0x1f;
 /// Device Control 2: ID-based ordering of requests.

@@ -113,9 +113,14 @@ impl ConfigSpace {
         }
         if matches!(port_type, PortType::Endpoint | PortType::RootPort) {
             // Requesters time out: ranges A to D, and the time-out may be disabled.
-            self.set(EXPRESS + DEVICE_CAPABILITIES_2, 0x1f, 0, 0);
+            let mut capabilities = 0x1f;
             let ordering = DEVICE_CONTROL_2_IDO_REQUESTS | DEVICE_CONTROL_2_IDO_COMPLETIONS;
-            let control = DEVICE_CONTROL_2_COMPLETION_TIMEOUT | ordering;
+            let mut control = DEVICE_CONTROL_2_COMPLETION_TIMEOUT | ordering;
+            if capability.ten_bit_tags {
+                capabilities |= DEVICE_CAPABILITIES_2_TEN_BIT_TAGS;
+                control |= DEVICE_CONTROL_2_TEN_BIT_TAG;
+            }
+            self.set(EXPRESS + DEVICE_CAPABILITIES_2, capabilities, 0, 0);
             self.set(EXPRESS + DEVICE_CONTROL_2, 0, control, 0);
         }
     }

@@ -7,7 +7,13 @@ use crate::link::Width;
 use crate::link::tests::rate;
 
 fn capability() -> Capability {
-    Capability { max_payload_bytes: 512, max_rate: rate(3, 8), extended_tags: true, acs: true }
+    Capability {
+        max_payload_bytes: 512,
+        max_rate: rate(3, 8),
+        extended_tags: true,
+        ten_bit_tags: false,
+        acs: true,
+    }
 }
 
 const IDENTITY: Identity = Identity {
@@ -279,7 +285,7 @@ fn link_capability_and_status() {
     assert_eq!(space.read(express(&space, LINK_CAPABILITIES_2)), 0b1110);
     let port = bridge(PortType::RootPort);
     assert_ne!(port.read(express(&port, LINK_CONTROL)) & LINK_STATUS_ACTIVE, 0);
-    for number in 1..=5 {
+    for number in 1..=6 {
         for width in Width::ALL {
             space.set_link_status(rate(number, width.lanes()));
             assert_eq!(space.link_status(), rate(number, width.lanes()));

@@ -14,8 +14,13 @@ const ITERATIONS: usize = 100_000;
 #[test]
 fn fuzz_configuration_writes() {
     let max_rate = LinkRate { generation: Generation::Gen3, width: Width::ALL[3] };
-    let capability =
-        Capability { max_payload_bytes: 256, max_rate, extended_tags: true, acs: true };
+    let capability = Capability {
+        max_payload_bytes: 256,
+        max_rate,
+        extended_tags: true,
+        ten_bit_tags: false,
+        acs: true,
+    };
     bolero::check!()
         .with_iterations(ITERATIONS)
         .with_type::<(bool, Vec<(u16, u32, u8)>)>()

@@ -61,14 +61,22 @@ pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
     (summary, vec![Section { title: "Times".to_owned(), blocks }])
 }
 
-/// Name of the parameter that names the direction of the transfer.
-const WAY: &str = "way";
+/// Whether a parameter names the direction of the transfer, or the flows in its place.
+fn is_way(name: &str) -> bool {
+    matches!(name, "way" | "flow")
+}
+
+/// Returns the direction of a row.
+fn way(row: &SweepRow) -> Option<String> {
+    let mut all = row.parameters.iter();
+    all.find(|(name, _)| is_way(name)).map(|(_, value)| value.to_string())
+}
 
 /// Returns the parameters of a row, the direction first, each with its value in words.
 fn parameters(row: &SweepRow) -> Vec<(&str, String)> {
     let all = row.parameters.iter();
     let all = all.map(|(name, value)| (name.as_str(), value.to_string()));
-    let (way, others): (Vec<_>, Vec<_>) = all.partition(|(name, _)| *name == WAY);
+    let (way, others): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_way(name));
     way.into_iter().chain(others).collect()
 }
 
@@ -77,7 +85,7 @@ fn line_name(parameters: &[(&str, String)]) -> String {
     let (mut link, mut others) = (Vec::new(), Vec::new());
     for (name, value) in parameters {
         match *name {
-            WAY => {}
+            name if is_way(name) => {}
             "generation" => link.push(format!("Gen{value}")),
             "width" => link.push(format!("x{value}")),
             name => others.push(format!("{} {value}", name.rsplit('.').next().unwrap_or(name))),
@@ -116,12 +124,12 @@ pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     let mut rows = sweep_table(run, &names, false);
     rows.is_searchable = true;
     // The direction is a word.
-    if let Some(way) = rows.columns.first_mut().filter(|column| column.heading == WAY) {
+    if let Some(way) = rows.columns.first_mut().filter(|column| is_way(&column.heading)) {
         way.align = Align::Left;
     }
     for row in &run.rows {
         let parameters = parameters(row);
-        let way = row.parameters.get(WAY).map_or(String::new(), ToString::to_string);
+        let way = way(row).unwrap_or_default();
         let at = plots.iter().position(|(known, _)| *known == way).unwrap_or_else(|| {
             plots.push((way, Lines::default()));
             plots.len() - 1
@@ -135,14 +143,17 @@ pub(super) fn sweep(run: &Sweep) -> (String, Vec<Section>) {
     let points = Section { title: "Points".to_owned(), blocks: vec![Block::Table(rows)] };
     let points_named = run.rows.iter().map(|row| {
         let all = parameters(row);
-        let way = row.parameters.get(WAY).map(|way| way.to_string());
-        let words = way.into_iter().chain([line_name(&all), size_words(row.size_bytes)]);
+        let words = way(row).into_iter().chain([line_name(&all), size_words(row.size_bytes)]);
         let words: Vec<String> = words.filter(|words| !words.is_empty()).collect();
         (words.join(", "), row)
     });
     let mut sections = vec![rates, points];
     sections.extend(why_section(points_named));
-    (format!("Transfers of {}.", run.card), sections)
+    let raised = match &run.raised_ports[..] {
+        [] => String::new(),
+        ports => format!(" Raised to the rates of the links: {}.", ports.join(", ")),
+    };
+    (format!("Transfers of {}.{raised}", run.card), sections)
 }
 
 /// Names a transfer: `remote -> FPGA, pipelined, 2 clients`.

@@ -126,7 +126,13 @@ fn summary(bench: &Bench) -> String {
     let Some(last) = bench.scenarios.last() else { return "Nothing was run.".to_owned() };
     let mut sentences = Vec::new();
     let best = |flow: &Flow| rate(bench, flow).map(|rate| (flow.name.clone(), rate));
-    if let [flow] = &last.flows[..] {
+    let rates: Vec<f64> = bench.flows().filter_map(|flow| rate(bench, flow)).collect();
+    let is_in_turn = bench.flows_in_turn();
+    if is_in_turn && !rates.is_empty() {
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min) / 1e6;
+        let most = rates.iter().copied().fold(0.0, f64::max) / 1e6;
+        sentences.push(format!("Flows in turn, {least:.1} to {most:.1} MB/s."));
+    } else if let [flow] = &last.flows[..] {
         if let Some((name, rate)) = best(flow) {
             let share = flow.share_of_ceiling.map_or(String::new(), |share| {
                 format!(", {:.1} % of what the links allow", share * 100.0)

@@ -94,19 +94,26 @@ fn in_lab(bench: &Bench, last: &ScenarioResult, notes: Notes<'_>, columns: Colum
 /// Formats generated traffic: the rows of each flow, then the links of the last run.
 pub fn traffic(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
     let Some(last) = bench.scenarios.last() else { return String::new() };
+    let is_in_turn = bench.flows_in_turn();
+    let is_named = is_in_turn || last.flows.len() > 1;
     let mut text = match &last.flows[..] {
-        [flow] => traffic_heading(flow, last, notes),
-        _ => String::new(),
+        [flow] if !is_named => traffic_heading(flow, last, notes),
+        _ if notes.modes.is_empty() => String::new(),
+        _ => format!("{}\n\n", notes.modes),
     };
-    text.push_str(&traffic_table(bench, last.flows.len()).to_text(columns.tables));
+    text.push_str(&traffic_table(bench, last.flows.len(), is_named).to_text(columns.tables));
     let mut flows = bench.flows();
     if flows.any(is_estimate) {
         text.push_str("~ for regular completions; --shuffle cuts them at random\n");
     }
     let _ = write!(text, "\n{}{}", sharing(&last.links), block(last));
     if bench.scenarios.len() > 1 {
-        let sizes: Vec<String> = last.flows.iter().map(|flow| size_words(flow.bytes)).collect();
-        let _ = write!(text, "Links in the run of {}", sizes.join(", "));
+        let words = |flow: &Flow| match is_in_turn {
+            true => format!("{} of {}", flow.name, size_words(flow.bytes)),
+            false => size_words(flow.bytes),
+        };
+        let words: Vec<String> = last.flows.iter().map(words).collect();
+        let _ = write!(text, "Links in the run of {}", words.join(", "));
     } else {
         text.push_str("Links");
     }
@@ -140,11 +147,11 @@ fn is_estimate(flow: &Flow) -> bool {
 }
 
 /// Returns a table with the runs of the first flow, then those of the next one.
-fn traffic_table(bench: &Bench, flows: usize) -> Table {
+fn traffic_table(bench: &Bench, flows: usize, is_named: bool) -> Table {
     let rows = (0..flows).flat_map(|index| bench.scenarios.iter().map(move |one| (one, index)));
     let rows: Vec<(&ScenarioResult, &Flow)> =
         rows.map(|(one, index)| (one, &one.flows[index])).collect();
-    rows_of(bench, flows > 1, &rows, &OF_TRAFFIC)
+    rows_of(bench, is_named, &rows, &OF_TRAFFIC)
 }
 
 /// Returns a table with the flows of the first run, then those of the next one.
@@ -154,7 +161,7 @@ fn flow_table(bench: &Bench, more: &[Field<Flow>]) -> Table {
     rows_of(bench, has_several, &rows.collect::<Vec<_>>(), more)
 }
 
-/// Returns a table of flows with their runs; flows are named if a run has several.
+/// Returns a table of flows with their runs, which are named if they differ.
 fn rows_of(
     bench: &Bench,
     is_named: bool,

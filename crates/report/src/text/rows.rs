@@ -30,7 +30,11 @@ pub fn sweep(run: &Sweep, parameters: &[String], columns: Columns) -> String {
     let spare = ["MiB/s", "wrong words", "us"];
     let mut table = sweep_table(run, &names, true).least_first(&spare);
     push_bottlenecks(&mut table, &run.rows, &run.rows);
-    table.to_text(columns.tables) + &last_block(&run.rows)
+    let raised = match &run.raised_ports[..] {
+        [] => String::new(),
+        ports => format!("Raised to the rates of the links: {}\n", ports.join(", ")),
+    };
+    table.to_text(columns.tables) + &raised + &last_block(&run.rows)
 }
 
 fn of_stores(flow: &Flow, words: fn(&Flow, &Stores) -> String) -> String {

@@ -212,6 +212,26 @@ fn topologies_alone_are_labs_with_assumptions() {
 }
 
 #[test]
+fn every_dump_may_have_links_of_generation_6() {
+    for (dump, from, to) in [
+        (SERVER, "Speed 16GT/s", "Speed 64GT/s"),
+        (HWLOC, "31.507692", "121.000000"),
+        (NCCL, "16.0 GT/s PCIe", "64.0 GT/s PCIe"),
+    ] {
+        assert!(dump.contains(from), "{from}");
+        let (text, _) = lab(&machine(&dump.replace(from, to)));
+        assert!(text.contains("\ngeneration = { value = 6"), "{text}");
+    }
+}
+
+#[test]
+fn ten_bit_tags_are_those_of_the_port() {
+    let (text, _) = lab(&machine(&SERVER.replace("10BitTagReq-", "10BitTagReq+")));
+    assert!(text.contains("\ntags = { value = 768"), "{text}");
+    assert!(text.contains("\nten_bit_tags = { value = true"), "{text}");
+}
+
+#[test]
 fn bytes_count_more_than_words() {
     // The words of function 31:00.0 say Gen3 x4; its bytes, Gen1 x1.
     let mut bytes = [0_u8; 256];

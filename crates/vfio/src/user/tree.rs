@@ -52,6 +52,7 @@ impl SocketTree {
                     max_payload_bytes: max_payload_bytes as u16,
                     max_rate,
                     extended_tags: true,
+                    ten_bit_tags: false,
                     acs: false,
                 };
                 let identity = Identity { class_code: 0x06_0400, ..Identity::default() };

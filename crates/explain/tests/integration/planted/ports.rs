@@ -15,8 +15,9 @@ use crate::planted::runs::{
 };
 use crate::planted::{PEERS, Planted, READS, WRITES, explained};
 
-/// More credits than any of these runs uses at once.
-const MANY: f64 = 65_536.0;
+/// More credits for headers and data than any of these runs uses at once: the most of a port
+/// without scaled flow control.
+const MANY: [f64; 2] = [127.0, 2047.0];
 
 #[test]
 fn posted_credits() {
@@ -26,7 +27,8 @@ fn posted_credits() {
             ("part.host.port.posted_data", data),
         ]))
     };
-    let planted = Planted { case: run(2.0, 32.0), without: run(MANY, MANY), base: &WRITES };
+    let without = run(MANY[0], MANY[1]);
+    let planted = Planted { case: run(2.0, 32.0), without, base: &WRITES };
     let words = "the posted credits of host0.port1 (2 headers, 32 x 16 B of data)";
     planted.is_named(PostedCredits, "host0.port1", words);
 }
@@ -56,7 +58,8 @@ fn completion_credits() {
         through_driver(lab, Workload::Read(transfers(1 << 16, 8)), &[&["card1"]])
     };
     let base = explained(&run(256.0, 4096.0));
-    let planted = Planted { case: run(1.0, 32.0), without: run(MANY, MANY), base: &base };
+    let without = run(MANY[0], MANY[1]);
+    let planted = Planted { case: run(1.0, 32.0), without, base: &base };
     let words = "the completion credits of sw.up (1 header, 32 x 16 B of data)";
     planted.is_named(CompletionCredits, "sw.up", words);
 }

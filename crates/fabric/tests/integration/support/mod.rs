@@ -75,8 +75,9 @@ impl Settings {
         };
         let capability = Capability {
             max_payload_bytes: max_payload,
-            max_rate: self::rate(5, 32),
+            max_rate: self::rate(6, 32),
             extended_tags: true,
+            ten_bit_tags: true,
             acs: true,
         };
         Self {

@@ -94,8 +94,13 @@ impl Fake {
         let window = Pages::allocate(WINDOW_BYTES, PageSize::Small).unwrap();
         let kind = BarKind::Memory32 { prefetchable: false };
         let max_rate = LinkRate { generation: Generation::Gen3, width: Width::new(8).unwrap() };
-        let capability =
-            Capability { max_payload_bytes: 256, max_rate, extended_tags: true, acs: false };
+        let capability = Capability {
+            max_payload_bytes: 256,
+            max_rate,
+            extended_tags: true,
+            ten_bit_tags: false,
+            acs: false,
+        };
         let request = |kind, size_bytes| Some(BarRequest { kind, size_bytes });
         let mut config = ConfigSpace::endpoint(
             Identity { vendor: 0x1234, device: 0x5678, ..Identity::default() },
@@ -416,8 +421,13 @@ impl FakeTree {
     /// Forwards 1 MiB each from `memory` and `prefetchable`.
     pub fn new(memory: u32, prefetchable: u64) -> Self {
         let max_rate = LinkRate { generation: Generation::Gen3, width: Width::new(8).unwrap() };
-        let capability =
-            Capability { max_payload_bytes: 256, max_rate, extended_tags: true, acs: true };
+        let capability = Capability {
+            max_payload_bytes: 256,
+            max_rate,
+            extended_tags: true,
+            ten_bit_tags: false,
+            acs: true,
+        };
         let mut port = ConfigSpace::bridge(PortType::RootPort, Identity::default(), capability);
         let grain = |address: u32| address >> 16 & 0xfff0;
         port.write(reg::MEMORY_BASE_LIMIT, grain(memory) | grain(memory) << 16, 0xf);

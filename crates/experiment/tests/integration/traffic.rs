@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flows of generic requesters: the memory that they work in, and sweeps over them. In simulated
+//! time rates are exact.
+
+use std::sync::Arc;
+
+use crosslane_experiment::sweep::{Axes, FlowSweep, Point, SweepOptions, SweepPoint};
+use crosslane_experiment::{Choices, FlowArgument, Scenario, TrafficWork};
+use crosslane_lab::{Lab, open};
+
+fn flow(text: &str) -> FlowArgument {
+    text.parse().unwrap()
+}
+
+fn scenario(lab: &str, text: &str, choices: Choices) -> Scenario<TrafficWork> {
+    let flow = flow(text);
+    let flows = flow.sizes.sizes().map(|bytes| flow.request(bytes)).collect();
+    let work = TrafficWork { flows, choices, shuffle: false };
+    Scenario::new(Arc::new(open(lab).unwrap()), work)
+}
+
+#[test]
+fn a_star_is_every_endpoint_but_itself() {
+    let running = open("rosta").unwrap().build(1).unwrap();
+    let count = |text: &str| flow(text).expanded(&running).len();
+    let counts = ["*:*:write:64", "*:host:read:64", "host:*:write:64", "*:fpga3.bar0:write:64"];
+    assert_eq!(counts.map(count), [56, 8, 8, 7]);
+    let alone = flow("fpga1:fpga2:write:64,128");
+    assert_eq!(alone.expanded(&running), std::slice::from_ref(&alone));
+    let pairs = flow("*:fpga2:write:1K").expanded(&running);
+    let words: Vec<String> = pairs.iter().map(FlowArgument::to_string).collect();
+    assert_eq!(words[..2], ["fpga1:fpga2:write:1K", "fpga3:fpga2:write:1K"]);
+    // Endpoints of different hosts are no pair.
+    let torus = open("torus").unwrap().build(1).unwrap();
+    assert_eq!(flow("*:*:write:64").expanded(&torus), []);
+}
+
+/// Operations go over the window at the offset, each byte is compared, and those that are not
+/// aligned take one more TLP where they cross a boundary of 4 KiB.
+#[test]
+fn a_window_has_its_size_place_and_order() {
+    let run = |choices: Choices| {
+        let choices = choices.with_operations(64).with_outstanding(4);
+        let scenario = scenario("pciebench", "nfp:host:write:4K", choices);
+        let outcome = scenario.run(&(), None).unwrap();
+        assert_eq!((outcome.error_count, &outcome.errors), (0, &Vec::new()));
+        let flow = &outcome.flows[0];
+        (flow.planned.flow.clone(), flow.report.tlps)
+    };
+    let window = Choices::default().with_window_bytes(64 << 10);
+    let (plain, tlps) = run(window);
+    assert_eq!((plain.window_bytes, plain.scattered, tlps), (64 << 10, false, 64 * 16));
+    let (moved, tlps) = run(window.with_offset_bytes(3).with_random(true));
+    assert_eq!(moved.target.0, plain.target.0 + 3);
+    assert_eq!((moved.window_bytes, moved.scattered, tlps), (64 << 10, true, 64 * 17));
+    let visited = |operations: u64| {
+        let mut places: Vec<u64> = (0..operations).map(|it| moved.address(it).0).collect();
+        let in_order = places.is_sorted();
+        places.sort_unstable();
+        places.dedup();
+        (places.len(), in_order)
+    };
+    assert_eq!((visited(16), visited(64)), ((16, false), (16, false)));
+}
+
+fn swept(lab: &Lab, axes: Axes) -> Vec<SweepPoint> {
+    let options = SweepOptions::default().with_iterations(Some(200));
+    let sweep = FlowSweep::new(lab, None, &axes.flows, options).unwrap();
+    let measure = |point: &Point| sweep.measure(point, &()).unwrap();
+    axes.points().unwrap().iter().map(measure).collect()
+}
+
+/// Reads one at a time take the round trip; twice the tags are twice the rate.
+#[test]
+fn a_sweep_of_reads_is_bound_by_tags() {
+    let lab = open("minimal").unwrap();
+    let axes = Axes::default().with_flows([flow("card0:host:read:64")]).with_tags([1, 2]);
+    let points = swept(&lab, axes);
+    let rates: Vec<f64> = points.iter().map(|point| point.bytes_per_second).collect();
+    assert!((rates[1] / rates[0] - 2.0).abs() < 0.02, "{rates:?}");
+    let parameters = points[0].parameters();
+    let words: Vec<String> =
+        parameters.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!(words, ["flow card0:host:read", "generation 3", "width 4", "tags 1"]);
+}
+
+/// A link beyond its ports raises them, and carries what it can: Gen6 x4 has the bytes of FLITs.
+#[test]
+fn a_sweep_of_links_raises_their_ports() {
+    let lab = open("minimal").unwrap().edited(|file| {
+        let part = Arc::make_mut(&mut file.endpoints[0].part);
+        part.parameters.requester.datapath_bytes = 0;
+    });
+    let links = ["3x4", "6x4"].map(|link| link.parse().unwrap());
+    let axes = Axes::default().with_flows([flow("card0:host:write:64K")]).with_links(links);
+    let points = swept(&lab.unwrap(), axes);
+    assert_eq!(points[0].raised_ports, [""; 0]);
+    assert_eq!(points[1].raised_ports, ["root ports of host0", "card0"]);
+    let share = |point: &SweepPoint| {
+        let rate = point.link.unwrap();
+        let payload_bytes = 256;
+        point.bytes_per_second
+            / crosslane_pcie::ceiling::write_ceiling_bytes_per_second(rate, 3, payload_bytes)
+    };
+    let shares: Vec<f64> = points.iter().map(share).collect();
+    assert!(shares.iter().all(|share| (0.95..=1.0).contains(share)), "{shares:?}");
+}
