@@ -131,6 +131,20 @@ pub struct EndpointPart {
     pub network_processor: Option<NetworkProcessorParameters>,
     /// Constants of its port.
     pub port: PortParameters,
+    /// Constants of its requester that a register holds.
+    pub registers: RequesterRegisters,
+}
+
+/// Constants of a requester that are what a register of configuration space is set to (their source
+/// is `sysfs:`), not what the requester can do at most: they change with the register.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequesterRegisters {
+    /// Whether its tags are those that Device Control allows.
+    pub tags: bool,
+    /// Whether its longest write is Max_Payload_Size.
+    pub max_write_bytes: bool,
+    /// Whether its longest read is Max_Read_Request_Size.
+    pub max_read_bytes: bool,
 }
 
 fn half_words(text: &str) -> Option<(u16, u16)> {
@@ -379,18 +393,24 @@ impl EndpointPart {
             subsystem,
             ..identity(table, table.whole("class_code")? as u32)?
         };
+        let requester_table = table.needed_table("requester")?;
         let parameters = EndpointParameters {
             identity,
             bars: bars(table)?,
             completer: completer(&table.needed_table("memory")?)?,
-            requester: requester(&table.needed_table("requester")?)?,
+            requester: requester(&requester_table)?,
+        };
+        let registers = RequesterRegisters {
+            tags: requester_table.is_register("tags"),
+            max_write_bytes: requester_table.is_register("max_write_bytes"),
+            max_read_bytes: requester_table.is_register("max_read_bytes"),
         };
         let port = port(&table.needed_table("port")?, false)?;
         let engine = model::engine(table, &parameters, &port)?;
         let memory_card = model::memory_card(table, &parameters)?;
         let nic = model::nic(table, &parameters)?;
         let network_processor = model::network_processor(table, &parameters)?;
-        Ok(Self { parameters, engine, memory_card, nic, network_processor, port })
+        Ok(Self { parameters, engine, memory_card, nic, network_processor, port, registers })
     }
 }
 
