@@ -5,7 +5,7 @@
 use clap::{Args, ValueHint};
 use crosslane::experiment::{Choices, FlowArgument};
 use crosslane::lab::Lab;
-use crosslane::tune::tune;
+use crosslane::tune::{TuneOptions, tune};
 use crosslane::what_if::{Change, Flows, compare_flows, compare_pairs};
 use crosslane_report::text;
 
@@ -77,6 +77,9 @@ pub struct TuneArguments {
     /// A flow to make faster, as `bench traffic` has it; may be repeated.
     #[arg(long = "flow", value_name = "FROM:TO:KIND:SIZE", required = true)]
     pub flows: Vec<FlowArgument>,
+    /// Leave every card at its port: search the settings alone.
+    #[arg(long)]
+    pub in_place: bool,
 }
 
 /// The lab and its runs.
@@ -122,8 +125,8 @@ impl OfLab {
 /// Compares a lab with itself after changes.
 ///
 /// # Errors
-/// A lab, a change or a flow that is impossible, and [`CommandError::Run`] if the run in the changed
-/// lab had errors.
+/// A lab, a change or a flow that is impossible, and [`CommandError::Run`] if the run in the
+/// changed lab had errors.
 pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
     let WhatIfArguments { of, set, moved, link, acs, flows } = arguments;
     let changes: Vec<Change> = [set, moved, link, acs].into_iter().flatten().cloned().collect();
@@ -151,7 +154,8 @@ pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
 /// # Errors
 /// A lab or a flow that is impossible, and flows that fail.
 pub fn tuned(arguments: &TuneArguments) -> Result<()> {
-    let TuneArguments { of, flows } = arguments;
-    let tuning = tune(&Lab::load(&of.lab)?, &of.flows(flows)?, !of.no_why, &())?;
+    let TuneArguments { of, flows, in_place } = arguments;
+    let options = TuneOptions { in_place: *in_place, why: !of.no_why };
+    let tuning = tune(&Lab::load(&of.lab)?, &of.flows(flows)?, options, &())?;
     show(of.json, &tuning, |columns| text::tuning(&tuning, &of.lab, columns))
 }

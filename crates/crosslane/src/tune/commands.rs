@@ -73,8 +73,8 @@ impl Writer {
         moved
     }
 
-    /// Sets Max_Payload_Size of each function whose own changes, from the root port down. Those that
-    /// are moved are set when the machine starts.
+    /// Sets Max_Payload_Size of each function whose own changes, from the root port down. Those
+    /// that are moved are set when the machine starts.
     fn payloads(&mut self, before: &RunningLab, after: &RunningLab, moved: &[String]) {
         let functions = after.hosts.iter().flat_map(|host| &host.tree.functions);
         let mut raised = false;
@@ -164,5 +164,58 @@ impl Writer {
                 "or boot with {off}: then no device is kept from the memory of others"
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::import;
+    use crate::what_if::{Change, apply};
+    use crosslane_lab::Lab;
+
+    /// Each setting of an imported lab as a command with the function's address, its register and
+    /// the mask of the field.
+    #[test]
+    fn every_change_has_its_command() {
+        let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps/server.txt");
+        let text = import(&[dump.into()], "server").unwrap().text;
+        let lab = Lab::from_text("server.toml", &text).unwrap();
+        let set = |text| Change::set(text).unwrap();
+        let acs = |text| Change::acs(text).unwrap();
+        let first = [set("host.iommu=on"), set("nvme0.tags=32"), acs("on")];
+        let before = apply(&lab, &first).unwrap();
+        let then = [
+            set("nvme0.mps=256"),
+            set("nvme0.mrrs=4096"),
+            set("nvme0.tags=256"),
+            set("nic0.relaxed-ordering=on"),
+            set("host.iommu=off"),
+            acs("switch-17-00-0=off"),
+            Change::moved("gpu1=host").unwrap(),
+        ];
+        let after = apply(&before.lab, &then).unwrap();
+        let (commands, notes) = between(&before, &after, &Flows::default()).unwrap();
+        assert_eq!(
+            commands,
+            [
+                "move gpu1 to a root port of host",
+                "setpci -s 0000:30:02.0 CAP_EXP+8.w=0020:00e0",
+                "setpci -s 0000:31:00.0 CAP_EXP+8.w=0020:00e0",
+                "setpci -s 0000:31:00.0 CAP_EXP+8.w=5000:7000",
+                "setpci -s 0000:31:00.0 CAP_EXP+8.w=0100:0100",
+                "setpci -s 0000:1b:00.0 CAP_EXP+8.w=0010:0010",
+                "setpci -s 0000:18:00.0 ECAP_ACS+6.w=0000:001c",
+                "setpci -s 0000:18:02.0 ECAP_ACS+6.w=0000:001c",
+                "boot with iommu=pt",
+            ]
+        );
+        let set_mps = "or, for its way: crosslane device set-mps --path 0000:31:00.0 host 256";
+        assert!(notes.contains(&set_mps.to_owned()), "{notes:?}");
+        let off = "or boot with intel_iommu=off: then no device is kept from the memory of others";
+        assert!(notes.contains(&off.to_owned()), "{notes:?}");
+        assert_eq!(notes.len(), 5, "{notes:?}");
+        let (none, _) = between(&before, &before, &Flows::default()).unwrap();
+        assert_eq!(none, [] as [String; 0]);
     }
 }

@@ -11,6 +11,7 @@ use crosslane_lab::LabFile;
 use crosslane_results::distinct;
 use crosslane_results::quantity::size_words;
 
+use super::TuneOptions;
 use crate::what_if::{Change, Changed, Flows, PLAIN_TAGS, tree};
 
 /// Codes of Max_Payload_Size and Max_Read_Request_Size, as powers of two (PCIe 6.x 7.5.3.4).
@@ -40,7 +41,11 @@ impl Lever {
 ///
 /// # Errors
 /// A lab that cannot be built, and an impossible flow.
-pub fn levers(changed: &Changed, flows: &Flows) -> Result<Vec<Lever>, ExperimentError> {
+pub fn levers(
+    changed: &Changed,
+    flows: &Flows,
+    options: TuneOptions,
+) -> Result<Vec<Lever>, ExperimentError> {
     let running = changed.lab.build(flows.seed)?;
     let planned = flows.scenario(changed)?.plan(&running)?;
     let file = changed.lab.file();
@@ -68,7 +73,9 @@ pub fn levers(changed: &Changed, flows: &Flows) -> Result<Vec<Lever>, Experiment
     }
     found.redirection(&ends);
     found.translation(&ends);
-    found.places(&ends);
+    if !options.in_place {
+        found.places(&ends);
+    }
     Ok(found.levers)
 }
 

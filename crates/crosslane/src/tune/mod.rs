@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The search for settings and places that make flows faster.
 //!
-//! Every lever of [`levers`] is tried alone; the one that gains most stays, and the others are tried
-//! again beside it, until none gains [`THRESHOLD`]. If none does, all settings are tried together:
-//! those without which the gain is the same are put back.
+//! Every lever of [`levers`] is tried alone; the one that gains most stays, and the others are
+//! tried again beside it, until none gains [`THRESHOLD`]. If none does, all settings are tried
+//! together: those without which the gain is the same are put back.
 
 mod commands;
 mod levers;
@@ -17,15 +17,23 @@ use rayon::prelude::*;
 use crate::what_if::{Change, Changed, Flows, WhatIfError, apply, name};
 use levers::Lever;
 
-/// Searches for settings and places that make flows faster; with `why` also for what limits them
-/// afterwards. The lab stays as it is.
+/// Extent of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TuneOptions {
+    /// Whether every endpoint stays at its port.
+    pub in_place: bool,
+    /// Whether to look for what limits the flows afterwards.
+    pub why: bool,
+}
+
+/// Searches for settings and places that make flows faster. The lab stays as it is.
 ///
 /// # Errors
 /// Flows that are impossible or fail in the lab as it is, and an interruption.
 pub fn tune(
     lab: &Lab,
     flows: &Flows,
-    why: bool,
+    options: TuneOptions,
     progress: &dyn Progress,
 ) -> Result<Tuning, WhatIfError> {
     let search = Search { lab, flows, progress };
@@ -34,7 +42,7 @@ pub fn tune(
     let figure = search.first(&changed)?;
     let (mut value, mut steps, mut alone) = (figure.value, Vec::new(), Vec::new());
     loop {
-        let levers = levers::levers(&changed, flows)?;
+        let levers = levers::levers(&changed, flows, options)?;
         let tried = search.try_each(&changes, value, &levers)?;
         if steps.is_empty() {
             alone = trials(&levers, &tried);
@@ -59,7 +67,7 @@ pub fn tune(
         });
         (value, changed) = (better, next);
     }
-    let explained = why.then(|| -> Result<_, WhatIfError> {
+    let explained = options.why.then(|| -> Result<_, WhatIfError> {
         Ok(explain(&flows.scenario(&changed)?, None, STEPS, &|_| ())?)
     });
     let (why_not_faster, not_explained) = match explained {

@@ -151,7 +151,7 @@ impl Applied {
     fn above(&self, name: &str) -> Result<usize, String> {
         let file = self.file();
         match find(file, name) {
-            Some(Node::Host(_)) => Err(format!("{name} is a host: no link is above it")),
+            Some(Node::Host(_)) => Err("no link is above a host".to_owned()),
             None => {
                 let nodes = switches(file).chain(endpoints(file));
                 Err(nobody(name, "switch or endpoint", nodes))
@@ -188,7 +188,10 @@ impl Applied {
             }
         };
         if tree::is_below(file, &upper, node) {
-            return Err(format!("{upper} is below {node}"));
+            return Err(match upper == *node {
+                true => "it cannot be below itself".to_owned(),
+                false => format!("{upper} is below {node}"),
+            });
         }
         let port = match port {
             Some(port) => {
@@ -231,7 +234,7 @@ impl Applied {
         let file = self.file();
         let is_above = |upper: &str, lower: &str| tree::is_below(file, lower, upper);
         if is_above(node, other) || is_above(other, node) {
-            return Err(format!("{node} and {other} are below each other"));
+            return Err(format!("one of {node} and {other} is below the other"));
         }
         self.edit(|file| {
             let port = |link: usize| {
@@ -317,7 +320,7 @@ impl Applied {
                     Some(node @ Node::Host(index)) => (host(&file.hosts[index]), node),
                     Some(node @ Node::Switch(index)) => (switch(&file.switches[index]), node),
                     Some(Node::Endpoint(_)) => {
-                        return Err(format!("{name} is an endpoint: ports above links redirect"));
+                        return Err(format!("{name} is an endpoint; hosts and switches redirect"));
                     }
                     None => return Err(no_upper(file, name)),
                 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab beside itself with changes: what every pair of endpoints can move, or what flows do, before
-//! and after, and what limits each.
+//! A lab beside itself with changes: what every pair of endpoints can move, or what flows do,
+//! before and after, and what limits each.
 //!
 //! Read first: [`Change`], then [`apply`].
 

@@ -68,7 +68,7 @@ const PAIR: [Field<Pair>; 12] = [
     ("to", |it| it.before.pair.to.clone()),
     ("way", |it| {
         let [before, after] = [&it.before, &it.after].map(|it| it.pair.way.words().0);
-        if before == after { before.to_owned() } else { format!("{before} -> {after}") }
+        if before == after { before.to_owned() } else { format!("{before}->{after}") }
     }),
     ("one way:", |it| gigabytes(ONE_WAY(&it.before.pair))),
     ("then:", |it| gigabytes(ONE_WAY(&it.after.pair))),
@@ -220,7 +220,7 @@ const TRIAL: [Field<TuneTrial>; 3] = [
 pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
     let Tuning { lab, flows, figure, alone, steps, .. } = tuning;
     let rate = megabytes(figure.value);
-    let mut text = format!("{lab}, {}: {rate} MB/s as it is\n", flows.join(" "));
+    let mut text = format!("{lab} with {}: {rate} MB/s as it is\n", flows.join(" "));
     match alone.is_empty() {
         true => text.push_str("\nThere is nothing to set: no lever is on the way of the flows\n"),
         false => {
@@ -247,7 +247,7 @@ pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
         before = step.value;
     }
     if steps.is_empty() && !alone.is_empty() {
-        text.push_str("\nNo lever gains 1 %, and all settings together gain nothing either\n");
+        text.push_str("\nNo lever gains 1 %, nor do all settings together gain 3 %\n");
     }
     if steps.len() > 1 {
         let _ = writeln!(
