@@ -38,8 +38,6 @@ Values whose source in the lab is a register (`sysfs:`) change with the setting;
 do at most does not. A new port takes the link as it was, or slower if it has to: --link says
 another rate, and raises what the ports can do.")]
 pub struct WhatIfArguments {
-    #[command(flatten)]
-    pub of: OfLab,
     /// A constant or a setting, such as host0.mps=256; may be repeated.
     #[arg(long, value_name = "PATH=VALUE", value_parser = Change::set)]
     pub set: Vec<Change>,
@@ -56,6 +54,8 @@ pub struct WhatIfArguments {
     /// A flow to compare, as `bench traffic` has it; may be repeated [default: all pairs].
     #[arg(long = "flow", value_name = "FROM:TO:KIND:SIZE")]
     pub flows: Vec<FlowArgument>,
+    #[command(flatten)]
+    pub of: OfLab,
 }
 
 /// Arguments of `tune`.
@@ -72,14 +72,14 @@ to be run by root on the machine; nothing is changed. A lab that was imported kn
 of functions; in others '<NAME>' stands for one. If a device has further functions, they are set
 alike. Whether a port is free for a card, and keeps the rate of its link, is not known.")]
 pub struct TuneArguments {
-    #[command(flatten)]
-    pub of: OfLab,
     /// A flow to make faster, as `bench traffic` has it; may be repeated.
     #[arg(long = "flow", value_name = "FROM:TO:KIND:SIZE", required = true)]
     pub flows: Vec<FlowArgument>,
     /// Leave every card at its port: search the settings alone.
     #[arg(long)]
     pub in_place: bool,
+    #[command(flatten)]
+    pub of: OfLab,
 }
 
 /// The lab and its runs.

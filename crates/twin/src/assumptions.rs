@@ -2,7 +2,7 @@
 //! Constants of a lab that are in no register and in no dump, each with its reason.
 
 /// A constant that is in no register: key, value as written in the file, source.
-pub type Constant = (&'static str, &'static str, &'static str);
+pub(crate) type Constant = (&'static str, &'static str, &'static str);
 
 pub(crate) const NEVER: &str = "assumption: no register says it; never in the way";
 pub(crate) const SERVER: &str = "assumption: as the server of the lab pciebench";
@@ -69,7 +69,7 @@ pub(crate) const CPU: [Constant; 8] = [
 ];
 
 /// The IOMMU, if the machine has one: the size of its IOTLB is in no register.
-pub const IOMMU: [Constant; 7] = [
+pub(crate) const IOMMU: [Constant; 7] = [
     ("iotlb_entries", "112", FITTED),
     ("hit_ns", "0", FITTED),
     ("walk_ns", "253", FITTED),

@@ -55,7 +55,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 pub use addresses::Addresses;
-pub use assumptions::{Constant, IOMMU};
 pub use crosslane_vfio::sysfs::{Address, PciFunction, Tree};
 pub use error::{DumpError, Result};
 pub use lab_file::{Exported, HOST, export, export_machine};

@@ -28,6 +28,7 @@ mod served;
 mod torture;
 mod torus;
 mod traffic;
+mod what_if;
 mod why;
 mod width;
 mod workload;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The search for settings and places that make flows faster.
 //!
-//! Every lever of [`levers`] is tried alone; the one that gains most stays, and the others are
+//! Every lever is tried alone; the one that gains most stays, and the others are
 //! tried again beside it, until none gains [`THRESHOLD`]. If none does, all settings are tried
 //! together: those without which the gain is the same are put back.
 
@@ -39,7 +39,7 @@ pub fn tune(
     let search = Search { lab, flows, progress };
     let mut changes: Vec<Change> = Vec::new();
     let mut changed = apply(lab, &changes)?;
-    let figure = search.first(&changed)?;
+    let figure = search.figure(&changed)?;
     let (mut value, mut steps, mut alone) = (figure.value, Vec::new(), Vec::new());
     loop {
         let levers = levers::levers(&changed, flows, options)?;
@@ -117,14 +117,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Runs the flows in the lab as it is.
-    fn first(&self, changed: &Changed) -> Result<Figure, WhatIfError> {
-        self.flows.scenario(changed)?.figure().map_err(|error| match error {
-            ExperimentError::Run { problem, .. } => {
-                WhatIfError::Flows { problem: problem.to_string() }
-            }
-            error => error.into(),
-        })
+    /// Runs the flows in a lab.
+    fn figure(&self, changed: &Changed) -> Result<Figure, WhatIfError> {
+        let outcome = self.flows.scenario(changed)?.run(self.progress, None)?;
+        let mut problems = outcome.errors.iter().chain(&outcome.deadlock);
+        match problems.next() {
+            Some(problem) => Err(WhatIfError::Flows { problem: problem.clone() }),
+            None => Ok(outcome.figure),
+        }
     }
 
     /// Returns the rate with more changes, or the reason for which the flows cannot run so.
@@ -132,11 +132,8 @@ impl Search<'_> {
         if self.progress.is_over() {
             return Err(ExperimentError::Interrupted.into());
         }
-        let made = apply(self.lab, changes).and_then(|changed| {
-            let figure = self.flows.scenario(&changed)?.figure()?;
-            Ok(figure.value)
-        });
-        Ok(made.map_err(|error| error.to_string()))
+        let made = apply(self.lab, changes).and_then(|changed| self.figure(&changed));
+        Ok(made.map(|figure| figure.value).map_err(|error| error.to_string()))
     }
 
     /// Tries each lever beside the changes so far. Runs are parallel, but the results do not depend

@@ -2,12 +2,10 @@
 //! Application of changes to a lab: constants first, then places, links, redirection and settings,
 //! since payloads are set for whole trees and trees depend on places.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
-use crosslane_fabric::parameters::{
-    IommuParameters, ParameterKind, Parameters, PortParameters, RequesterParameters, Value,
-};
+use crosslane_fabric::IO_LARGE_PAGE_BYTES;
+use crosslane_fabric::parameters::{IommuParameters, PortParameters, RequesterParameters};
 use crosslane_lab::file::parts::{EndpointPart, RequesterRegisters};
 use crosslane_lab::file::{HostInstance, LinkInstance, SwitchInstance};
 use crosslane_lab::{Lab, LabFile};
@@ -37,6 +35,8 @@ const OF_ENDPOINT: [&str; 4] = ["mps", "mrrs", "tags", "relaxed-ordering"];
 pub const PLAIN_TAGS: u16 = 32;
 /// Names that stand for another port in `--move`.
 const SWAP: &str = "swap:";
+/// Lab with the IOMMU that a host gets.
+const FITTED_IOMMU: &str = "pciebench:iommu";
 /// Name of the host of a lab that has only one.
 const ONLY_HOST: &str = "host";
 
@@ -215,8 +215,7 @@ impl Applied {
             (link.upper, link.upper_port) = (upper, Some(port));
             link.max_payload_limit_bytes = limit;
         })?;
-        self.fit(node, link);
-        Ok(())
+        self.fit(node, link)
     }
 
     /// Returns the limit of payloads that a link has below `upper`: at a host that of the root port
@@ -248,13 +247,14 @@ impl Applied {
                 link.max_payload_limit_bytes = limit;
             }
         })?;
-        self.fit(node, first);
-        self.fit(other, second);
-        Ok(())
+        self.fit(node, first)?;
+        self.fit(other, second)
     }
 
-    /// Slows a link to what the port above it can do.
-    fn fit(&mut self, node: &str, link: usize) {
+    /// Makes a link that was moved, and what is below it, fit its port: the link has the port's
+    /// rate if that is less, and functions have Max_Payload_Size of their tree, as a kernel sets it
+    /// when it finds them.
+    fn fit(&mut self, node: &str, link: usize) -> Done {
         let file = self.file();
         let able = tree::upper_port(file, link).capability.max_rate;
         let rate = file.links[link].parameters.rate;
@@ -265,9 +265,21 @@ impl Applied {
         if slower != rate {
             let upper = &file.links[link].upper;
             self.notes.push(format!("the link of {node} is {slower}: {upper} has no faster port"));
-            let edited = self.edit(|file| file.links[link].parameters.rate = slower);
-            debug_assert!(edited.is_ok(), "a rate changes no wiring");
         }
+        let below = (0..self.file().endpoints.len())
+            .filter(|index| tree::is_below(self.file(), &self.file().endpoints[*index].name, node));
+        let below: Vec<usize> = below.collect();
+        self.edit(|file| {
+            file.links[link].parameters.rate = slower;
+            for index in below {
+                let able = file.endpoints[index].part.port.capability.max_payload_bytes;
+                requester(file, index, |requester, registers| {
+                    if registers.max_write_bytes {
+                        requester.max_write_bytes = able.into();
+                    }
+                });
+            }
+        })
     }
 
     fn link(&mut self, change: &Change) -> Done {
@@ -449,17 +461,16 @@ impl Applied {
     }
 
     fn iommu(&mut self, host: usize, translates: bool) -> Done {
-        if translates && self.file().hosts[host].part.parameters.iommu.is_some() {
+        let HostInstance { name, part, .. } = &self.file().hosts[host];
+        if translates == part.parameters.iommu.is_some() {
             return Ok(());
         }
-        if translates {
-            let name = &self.file().hosts[host].name;
-            self.notes.push(format!("the constants of {name}'s IOMMU are assumed"));
-        }
-        self.edit(|file| {
-            let part = Arc::make_mut(&mut file.hosts[host].part);
-            part.parameters.iommu = translates.then(assumed_iommu);
-        })
+        let note = format!(
+            "the constants of {name}'s IOMMU are those of {FITTED_IOMMU}, with pages of 2 MiB"
+        );
+        self.notes.extend(translates.then_some(note));
+        let iommu = translates.then(fitted_iommu).transpose()?;
+        self.edit(|file| Arc::make_mut(&mut file.hosts[host].part).parameters.iommu = iommu)
     }
 
     fn tags(&mut self, endpoint: usize, value: &str) -> Done {
@@ -489,15 +500,11 @@ fn requester(
     edit(&mut part.parameters.requester, part.registers);
 }
 
-/// Returns an IOMMU with the constants that a lab made from dumps assumes.
-fn assumed_iommu() -> IommuParameters {
-    let made = IommuParameters::of(|parameter| {
-        let mut known = crosslane_twin::IOMMU.iter();
-        let (_, value, _) = known.find(|(key, ..)| *key == parameter.key).expect("all are assumed");
-        let number: u64 = value.replace('_', "").parse().expect("a whole number");
-        let unit = if parameter.kind == ParameterKind::Time { 1000 } else { 1 };
-        Ok::<_, Infallible>(Value::Whole(number * unit))
-    });
-    let Ok(iommu) = made;
-    iommu
+/// Returns the IOMMU whose constants are fitted to measurements, with the super pages that were
+/// turned off for these.
+fn fitted_iommu() -> Result<IommuParameters, String> {
+    let lab = Lab::load(FITTED_IOMMU).map_err(|error| error.to_string())?;
+    let iommu = lab.file().hosts.first().and_then(|host| host.part.parameters.iommu);
+    let iommu = iommu.ok_or_else(|| format!("{FITTED_IOMMU} has no IOMMU"))?;
+    Ok(IommuParameters { largest_page_bytes: IO_LARGE_PAGE_BYTES, ..iommu })
 }

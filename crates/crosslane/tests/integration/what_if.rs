@@ -67,6 +67,23 @@ fn payloads_are_set_for_whole_trees() {
     assert_eq!(after(&["host.mps=256"]), [3377.8, 3619.7]);
 }
 
+/// Settings of the reader, of its host, and a constant of its part.
+#[test]
+fn reads_follow_settings_and_constants() {
+    let (lab, flows) = (two_cards(), flows(&["card0:host0:read:16K"], 16));
+    for (change, rate) in [
+        ("card0.mrrs=128", 3203.7),
+        ("host0.mrrs=128", 3203.7),
+        ("card1.mrrs=128", 3337.0),
+        ("card0.tags=4", 3326.8),
+        ("part.card.requester.tags=4", 3326.8),
+        ("host0.iommu=on", 3330.1),
+    ] {
+        let compared = compare_flows(&lab, &[set(change)], &flows, false, &()).unwrap();
+        assert_eq!(rates(&compared), [3337.0, rate], "{change}");
+    }
+}
+
 /// A card behind the same port as before, on a faster link, and at the other's port.
 #[test]
 fn places_and_links_change_and_pairs_with_them() {
@@ -94,6 +111,9 @@ fn places_and_links_change_and_pairs_with_them() {
     let running = swapped.lab.build(1).unwrap();
     let payload = |name: &str| running.hosts[0].tree.find(name).unwrap().max_payload_bytes;
     assert_eq!((payload("gpu0"), payload("nvme0")), (128, 256));
+    // The drive's register follows its tree, so that it writes as much.
+    let drive = swapped.lab.file().endpoints.iter().find(|it| it.name == "nvme0").unwrap();
+    assert_eq!(drive.part.parameters.requester.max_write_bytes, 256);
 }
 
 #[test]

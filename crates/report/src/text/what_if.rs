@@ -92,11 +92,14 @@ fn changed_pairs(pairs: &ChangedPairs, columns: Columns) -> String {
         text.push('\n');
     }
     let others = match (changed.len(), *unchanged) {
+        (_, 0) => String::new(),
         (0, count) => count_words(count, "pair", "pairs"),
         (_, count) => count_words(count, "other pair", "other pairs"),
     };
     let verb = if *unchanged == 1 { "changes" } else { "change" };
-    let _ = writeln!(text, "{others} {verb} by less than {} %", percent(*threshold));
+    if !others.is_empty() {
+        let _ = writeln!(text, "{others} {verb} by less than {} %", percent(*threshold));
+    }
     text.push_str(&problems(changed));
     text.push_str(&bottlenecks(changed));
     text
@@ -195,9 +198,9 @@ fn changed_flows(flows: &BeforeAfter<ScenarioResult>, columns: Columns) -> Strin
     let both: Vec<Both<'_>> = both.collect();
     let mut text = Table::of(&fields(), &both).to_text(columns.tables);
     for (title, run) in [("As it is", before), ("With the changes", after)] {
-        let block = match run.errors.first() {
-            Some(error) => format!("{title}\n\n{error}"),
-            None => why::block_under(title, run),
+        let block = match run.errors.is_empty() {
+            true => why::block_under(title, run),
+            false => format!("{title}\n\n{}", run.errors.join("\n")),
         };
         if !block.is_empty() {
             let _ = write!(text, "\n{}\n", block.trim_end());
