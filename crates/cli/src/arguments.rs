@@ -20,6 +20,7 @@ use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
 use crate::values::{one_of, parse_setting, whole};
+use crate::what_if_command::{TuneArguments, WhatIfArguments};
 use crate::workload::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
@@ -78,6 +79,10 @@ Examples:
     },
     /// Show the PCI tree of a lab, with every link's ceiling
     Topo(TopoArguments),
+    /// Compare a lab with itself after changes: settings, places, links
+    WhatIf(Box<WhatIfArguments>),
+    /// Search for the settings and places that make flows faster, and print the commands
+    Tune(TuneArguments),
     /// Measure rates and latencies, in a lab or on cards
     #[command(after_help = "\
 Examples:

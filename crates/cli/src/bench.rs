@@ -286,7 +286,7 @@ pub fn print_outcome(outcome: &Outcome, is_json: bool, notes: Notes<'_>) -> Resu
 }
 
 /// Prints the errors of runs; returns whether there are any.
-fn print_errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> bool {
+pub fn print_errors(scenarios: &[ScenarioResult], deadlocks: &[String]) -> bool {
     let (lines, hint) = errors(scenarios, deadlocks);
     lines.iter().for_each(|line| print_error(line));
     hint.iter().for_each(|hint| print_hint(hint));

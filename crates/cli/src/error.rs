@@ -10,6 +10,7 @@ use crosslane::explain::ExplainError;
 use crosslane::lab::LabError;
 use crosslane::machine::{DoctorError, PathError, TestError};
 use crosslane::open::OpenError;
+use crosslane::what_if::WhatIfError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
@@ -112,6 +113,17 @@ impl From<ExplainError> for CommandError {
         match error {
             ExplainError::Run(error) => error.into(),
             error => Self::unexplained(&error),
+        }
+    }
+}
+
+impl From<WhatIfError> for CommandError {
+    fn from(error: WhatIfError) -> Self {
+        match error {
+            WhatIfError::Run(error) => error.into(),
+            WhatIfError::Explain(error) => error.into(),
+            WhatIfError::Change { .. } => Self::Usage(error.to_string()),
+            error => Self::Failed(error.to_string()),
         }
     }
 }

@@ -30,6 +30,7 @@ mod sweep_command;
 mod torture_command;
 mod traffic_command;
 mod values;
+mod what_if_command;
 mod workload;
 
 use std::process::ExitCode;
@@ -55,6 +56,8 @@ fn run(command: &Command) -> Result<()> {
     match command {
         Command::Lab { command } => lab_command::run(command),
         Command::Topo(arguments) => lab_command::topo(arguments),
+        Command::WhatIf(arguments) => what_if_command::what_if(arguments),
+        Command::Tune(arguments) => what_if_command::tuned(arguments),
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),

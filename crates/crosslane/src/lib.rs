@@ -39,6 +39,7 @@
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
+//! | change a lab, and find better settings | [`mod@what_if`], [`mod@tune`] |
 //! | examine a machine and its cards | [`machine`] |
 //!
 //! Terms: a *channel* moves data between a card and host memory (H2C, C2H) or another card (peer).
@@ -52,6 +53,8 @@ pub mod labs;
 pub mod machine;
 mod matrix;
 pub mod trace;
+pub mod tune;
+pub mod what_if;
 
 pub use crosslane_bridge as bridge;
 pub use crosslane_driver as driver;

@@ -68,21 +68,7 @@ struct Figures {
 /// # Errors
 /// A lab that cannot be built, and a run that fails for another reason than its way.
 pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, ExperimentError> {
-    let running = lab.build(1)?;
-    let ends = ends(lab, &running);
-    let mut pairs = Vec::new();
-    let mut closed = Vec::new();
-    for (from, first) in ends.iter().enumerate() {
-        for (to, second) in ends.iter().enumerate() {
-            if from == to || first.host != second.host || (first.is_memory && second.is_memory) {
-                continue;
-            }
-            match pair(lab, &running, &ends, from, to) {
-                Ok(pair) => pairs.push(pair),
-                Err(problem) => closed.push((from, to, problem)),
-            }
-        }
-    }
+    let All { ends, pairs, closed } = All::of(lab)?;
     let mut alike: BTreeMap<&str, &Pair> = BTreeMap::new();
     for pair in &pairs {
         alike.entry(&pair.likeness).or_insert(pair);
@@ -116,13 +102,62 @@ pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, Experim
     Ok(Matrix { lab: lab.name().to_owned(), nodes: ends.iter().map(node).collect(), pairs })
 }
 
+/// All pairs of a lab.
+struct All {
+    ends: Vec<End>,
+    pairs: Vec<Pair>,
+    /// Pairs without a way: from, to, and why.
+    closed: Vec<(usize, usize, String)>,
+}
+
+impl All {
+    fn of(lab: &Arc<Lab>) -> Result<Self, ExperimentError> {
+        let running = lab.build(1)?;
+        let ends = ends(lab, &running);
+        let (mut pairs, mut closed) = (Vec::new(), Vec::new());
+        for (from, first) in ends.iter().enumerate() {
+            for (to, second) in ends.iter().enumerate() {
+                let both_memory = first.is_memory && second.is_memory;
+                if from == to || first.host != second.host || both_memory {
+                    continue;
+                }
+                match pair(lab, &running, &ends, from, to) {
+                    Ok(pair) => pairs.push(pair),
+                    Err(problem) => closed.push((from, to, problem)),
+                }
+            }
+        }
+        Ok(Self { ends, pairs, closed })
+    }
+}
+
+/// The run of a pair one way.
+pub(crate) struct OneWay {
+    /// Name of the node that the data come from.
+    pub from: String,
+    /// Name of the node that they go to.
+    pub to: String,
+    /// The same for pairs that are alike.
+    pub likeness: String,
+    /// The run.
+    pub scenario: Scenario<TrafficWork>,
+}
+
+/// Returns the run one way of each pair that has a way.
+pub(crate) fn one_ways(lab: &Arc<Lab>) -> Result<Vec<OneWay>, ExperimentError> {
+    let All { ends, pairs, .. } = All::of(lab)?;
+    let ways = pairs.into_iter().map(|pair| OneWay {
+        from: ends[pair.from].name.clone(),
+        to: ends[pair.to].name.clone(),
+        scenario: Scenario::new(lab.clone(), one_way(&ends, &pair)),
+        likeness: pair.likeness,
+    });
+    Ok(ways.collect())
+}
+
 /// The endpoints of each host in the order of their addresses, then the memory of each socket.
 fn ends(lab: &Lab, running: &RunningLab) -> Vec<End> {
     let mut ends = Vec::new();
-    let max_write_bytes = |name: &str| {
-        let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == name);
-        part.map_or(u32::MAX, |endpoint| endpoint.part.parameters.requester.max_write_bytes)
-    };
     for (host, found) in running.hosts.iter().enumerate() {
         let functions = found.tree.functions.iter().enumerate();
         let endpoints = functions
@@ -141,7 +176,7 @@ fn ends(lab: &Lab, running: &RunningLab) -> Vec<End> {
             name: running.fabric.node(function.node).name.clone(),
             host,
             room_bytes: function.bars.iter().map(|bar| bar.size_bytes).max().unwrap_or(0),
-            max_write_bytes: max_write_bytes(&running.fabric.node(function.node).name),
+            max_write_bytes: max_write_bytes(lab, &running.fabric.node(function.node).name),
             is_memory: false,
             socket: socket_of(index),
         }));
@@ -171,6 +206,13 @@ fn flow(ends: &[End], from: usize, to: usize, payload_bytes: Option<u32>) -> Flo
     let payload_bytes = payload_bytes.filter(|_| kind == FlowKind::Write);
     let payload_bytes = payload_bytes.map(|bytes| bytes.min(source.max_write_bytes));
     FlowRequest::new(&source.name, &target.name, kind, bytes).with_payload_bytes(payload_bytes)
+}
+
+/// The work of a pair one way.
+fn one_way(ends: &[End], pair: &Pair) -> TrafficWork {
+    let there = flow(ends, pair.from, pair.to, pair.payload_bytes);
+    let operations = (MOVED_BYTES / there.operation_bytes.max(1)).max(1);
+    work(vec![there], operations, OUTSTANDING)
 }
 
 fn work(flows: Vec<FlowRequest>, operations: u64, outstanding: u32) -> TrafficWork {
@@ -205,7 +247,6 @@ fn pair(
     }
     // Addresses above 4 GiB have a longer header.
     let _ = write!(likeness, "{} ", planned.flow.target.0 >> 32 != 0);
-    let mut payloads = Vec::new();
     for direction in planned.requests.iter().chain(&planned.completions) {
         let (sender, receiver) = fabric.direction_ends(*direction);
         let _ = write!(likeness, "{:?} ", fabric.link(direction.link).parameters);
@@ -214,19 +255,44 @@ fn pair(
             let switches = lab.file().switches.iter();
             let switch = switches.clone().find(|switch| switch.name == node.name);
             let bytes = port.config.max_payload_bytes();
-            payloads.push(bytes);
             let part = switch.map(|switch| (&switch.part, switch.acs));
             let _ = write!(likeness, "{:?} {bytes} {part:?} ", node.kind);
         }
     }
-    let least = payloads.iter().min().copied();
-    // A root complex may cut what it passes on itself (PCIe 6.x 1.3.1).
-    let cuts = matches!(way, Way::RootComplex | Way::Sockets) && {
-        lab.file().hosts[ends[from].host].part.parameters.cuts_peers
-    };
-    let differ = |least: &u32| !cuts && payloads.iter().any(|bytes| bytes != least);
-    let payload_bytes = least.filter(differ);
+    let payload_bytes = least_payload_bytes(lab, running, planned);
     Ok(Pair { from, to, way, likeness, payload_bytes })
+}
+
+/// Returns the least Max_Payload_Size on the way of a flow, if not all are equal and no root complex
+/// cuts what it passes on (PCIe 6.x 1.3.1).
+fn least_payload_bytes(lab: &Lab, running: &RunningLab, planned: &PlannedFlow) -> Option<u32> {
+    let fabric = &running.fabric;
+    let ends = planned.requests.iter().chain(&planned.completions).flat_map(|direction| {
+        let (sender, receiver) = fabric.direction_ends(*direction);
+        [sender, receiver]
+    });
+    let payloads: Vec<u32> =
+        ends.map(|port| fabric.port(port).config.max_payload_bytes()).collect();
+    let cuts = matches!(way(running, planned, true), Way::RootComplex | Way::Sockets)
+        && lab.file().hosts.iter().any(|host| host.part.parameters.cuts_peers);
+    let least = payloads.iter().min().copied().filter(|_| !cuts);
+    least.filter(|least| payloads.iter().any(|bytes| bytes != least))
+}
+
+/// Returns the payload for the writes of a flow on whose way functions are set to different ones.
+pub(crate) fn uneven_payload_bytes(
+    lab: &Lab,
+    running: &RunningLab,
+    planned: &PlannedFlow,
+) -> Option<u32> {
+    let least = least_payload_bytes(lab, running, planned)?;
+    Some(least.min(max_write_bytes(lab, &planned.from)))
+}
+
+/// Returns the longest payload that an endpoint writes; no limit for another node.
+fn max_write_bytes(lab: &Lab, name: &str) -> u32 {
+    let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == name);
+    part.map_or(u32::MAX, |endpoint| endpoint.part.parameters.requester.max_write_bytes)
 }
 
 /// The kind of way that a flow takes.
@@ -255,8 +321,8 @@ fn measure(
     progress: &dyn Progress,
 ) -> Result<Figures, ExperimentError> {
     let run = |work: TrafficWork| Scenario::new(lab.clone(), work).run(progress, None);
-    let there = flow(ends, pair.from, pair.to, pair.payload_bytes);
-    let operations = (MOVED_BYTES / there.operation_bytes.max(1)).max(1);
+    let alone = one_way(ends, pair);
+    let operations = alone.choices.operations.unwrap_or(1);
     let mut figures = Figures::default();
     let mut rate = |outcome: &TrafficOutcome| {
         let problem = outcome.deadlock.iter().chain(&outcome.errors).next();
@@ -264,7 +330,8 @@ fn measure(
         let rates = outcome.flows.iter().map(|flow| flow.report.bytes_per_second());
         problem.is_none().then(|| rates.sum())
     };
-    let one_way = rate(&run(work(vec![there.clone()], operations, OUTSTANDING))?);
+    let there = alone.flows[0].clone();
+    let one_way = rate(&run(alone)?);
     // The way back has a window of its own to have room in.
     let back_fits = ends[pair.to].is_memory || ends[pair.from].room_bytes >= LEAST_ROOM_BYTES;
     let both_ways = match back_fits {

@@ -8,6 +8,7 @@ use crate::bench::ScenarioResult;
 use crate::bridge::BridgeTransfer;
 use crate::links::{Account, Use};
 use crate::rows::SweepRow;
+use crate::what_if::Tuning;
 
 /// Largest difference, as a fraction, at which a shortened run stands for the whole one.
 pub const CLOSE: f64 = 0.03;
@@ -113,7 +114,10 @@ macro_rules! has_why {
         })*
     };
 }
-has_why!(ScenarioResult.why_not_faster, SweepRow.why_not_faster, BridgeTransfer.explanation);
+has_why!(
+    ScenarioResult.why_not_faster, SweepRow.why_not_faster, BridgeTransfer.explanation,
+    Tuning.why_not_faster
+);
 
 /// A wait that disappears with the bottleneck, though it has another name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

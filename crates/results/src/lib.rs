@@ -43,6 +43,7 @@ mod rows;
 pub mod topology;
 mod torture;
 mod validation;
+mod what_if;
 
 pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, Together};
 pub use bridge::{
@@ -67,6 +68,7 @@ pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
 pub use torture::{FailedSeed, Torture, TortureEvents};
 pub use validation::{Influence, RowErrors, ValidatedSet, Validation};
+pub use what_if::{BeforeAfter, ChangedPairs, ExplainedPair, TuneStep, TuneTrial, Tuning, WhatIf};
 
 /// Returns each item once, in the order in which they come first.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {

@@ -41,6 +41,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod assumptions;
 mod error;
 mod files;
@@ -53,6 +54,7 @@ mod xml;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+pub use addresses::Addresses;
 pub use crosslane_vfio::sysfs::{Address, PciFunction, Tree};
 pub use error::{DumpError, Result};
 pub use lab_file::{Exported, HOST, export, export_machine};

@@ -29,6 +29,7 @@ mod sockets;
 mod torture;
 mod torus;
 mod traffic;
+mod what_if;
 mod why;
 mod width;
 mod workload;

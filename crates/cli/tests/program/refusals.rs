@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 122] = [
+const REFUSED: [&str; 133] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -48,6 +48,18 @@ const REFUSED: [&str; 122] = [
     "bench traffic --lab rosta --flow *:host:write:64 --in-turn --trace t",
     "bench traffic --lab rosta --flow fpga1:host:write:64 --set part.v7.requester.tags=64",
     "bench traffic --lab rosta --flow fpga1:host:write:64 --set part.v7.requester.tags=8,16",
+    // Changes of labs.
+    "what-if rosta",
+    "what-if rosta --set host0.mps",
+    "what-if rosta --set host0.mps=256",
+    "what-if rosta --set fpga1.relaxed-ordering=on",
+    "what-if rosta --move fpga1=slot5",
+    "what-if rosta --link fpga1=9x8",
+    "what-if rosta --acs rha25=maybe",
+    "what-if rosta --acs off --operations 4",
+    "what-if rosta --acs off --flow fpga1:fpga9:write:4K",
+    "tune rosta",
+    "tune rosta --flow fpga1:fpga5:write:4K..8K",
     // Workloads: what the command line, the lab, the driver or the workload refuses.
     "bench write --lab rosta --size 0",
     "bench write --lab rosta --size 3",

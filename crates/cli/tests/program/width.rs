@@ -5,7 +5,7 @@ use crate::device::{machine_that_binds, on_machine};
 use crate::run::{Run, command, folder, stdout_of};
 
 /// Commands that end soon, of every kind that prints tables or sentences.
-const COMMANDS: [&str; 33] = [
+const COMMANDS: [&str; 36] = [
     "topo rosta",
     "topo torus",
     "topo nget",
@@ -28,6 +28,9 @@ const COMMANDS: [&str; 33] = [
     "bench sweep --lab kc705 --link 1x1,2x4 --size 1K..4K",
     "bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K",
     "bench traffic --lab pciebench --flow nfp:host:read:64..256 --operations 100",
+    "what-if minimal --link card0=2x2 --no-why",
+    "what-if rosta --move fpga5=rc47a --flow fpga1:fpga5:write:64K --operations 8",
+    "tune rosta --flow fpga1:fpga5:write:16K --operations 8",
     "bench overhead --device lab:kc705:crosslane --rounds 4 --large 64K",
     "bridge bench --lab sbdt:crosslane --size 1M",
     "bridge providers",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the examples at the root of the repository.
 
+mod what_if;
+
 use std::path::PathBuf;
 use std::process::Command;
 

@@ -74,11 +74,15 @@ pub struct FlowRequest {
     /// Longest payload of a write TLP or longest read request, if it is to be another one than
     /// the function's setting.
     pub payload_bytes: Option<u32>,
+    /// Whether its requests carry the relaxed ordering attribute, as [`Choices::relaxed`] says of
+    /// all flows.
+    pub relaxed: bool,
 }
 
 setters!(FlowRequest {
     with_label(label: impl Into<String>),
     with_payload_bytes(payload_bytes: impl Into<Option<u32>>),
+    with_relaxed(relaxed: bool),
 });
 
 impl FlowRequest {
@@ -86,7 +90,7 @@ impl FlowRequest {
     pub fn new(from: &str, to: &str, kind: FlowKind, operation_bytes: u64) -> Self {
         let label = format!("{from}:{to}:{}", kind_word(kind));
         let (from, to) = (from.to_owned(), to.to_owned());
-        Self { label, from, to, kind, operation_bytes, payload_bytes: None }
+        Self { label, from, to, kind, operation_bytes, payload_bytes: None, relaxed: false }
     }
 
     fn refused(&self, problem: String) -> ExperimentError {
@@ -415,7 +419,9 @@ pub fn plan(
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
             scattered: choices.random,
-            relaxed_ordering: choices.relaxed || choices.relaxed_reads && kind == FlowKind::Read,
+            relaxed_ordering: choices.relaxed
+                || request.relaxed
+                || choices.relaxed_reads && kind == FlowKind::Read,
             start: Picoseconds::ZERO,
         };
         let completions = match kind {

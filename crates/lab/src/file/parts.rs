@@ -140,6 +140,20 @@ pub struct EndpointPart {
     pub network_processor: Option<NetworkProcessorParameters>,
     /// Constants of its port.
     pub port: PortParameters,
+    /// Constants of its requester that a register holds.
+    pub registers: RequesterRegisters,
+}
+
+/// Constants of a requester that are what a register of configuration space is set to (their source
+/// is `sysfs:`), not what the requester can do at most: they change with the register.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequesterRegisters {
+    /// Whether its tags are those that Device Control allows.
+    pub tags: bool,
+    /// Whether its longest write is Max_Payload_Size.
+    pub max_write_bytes: bool,
+    /// Whether its longest read is Max_Read_Request_Size.
+    pub max_read_bytes: bool,
 }
 
 fn half_words(text: &str) -> Option<(u16, u16)> {
@@ -486,6 +500,11 @@ impl EndpointPart {
             completer: completer(&table.needed_table("memory")?)?,
             requester: requester(&requester_table)?,
         };
+        let registers = RequesterRegisters {
+            tags: requester_table.is_register("tags"),
+            max_write_bytes: requester_table.is_register("max_write_bytes"),
+            max_read_bytes: requester_table.is_register("max_read_bytes"),
+        };
         let port_table = table.needed_table("port")?;
         let port = port(&port_table, false)?;
         let engine = model::engine(table, &parameters, &port)?;
@@ -495,7 +514,7 @@ impl EndpointPart {
         // Behind the devices, which may have fewer.
         let tags = parameters.requester.tags;
         check_tags(&requester_table, &port_table, tags, &port.capability)?;
-        Ok(Self { parameters, engine, memory_card, nic, network_processor, port })
+        Ok(Self { parameters, engine, memory_card, nic, network_processor, port, registers })
     }
 }
 

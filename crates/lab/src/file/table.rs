@@ -365,6 +365,13 @@ impl<'a> Table<'a> {
         Ok(Some(Found { value, ..found }))
     }
 
+    /// Returns whether a constant that was read has its value from a register.
+    pub fn is_register(&self, key: &str) -> bool {
+        let constants = self.source.constants.borrow();
+        let constant = self.find(key).and_then(|found| constants.get(&found.value.span().start));
+        constant.is_some_and(|constant| constant.provenance == Provenance::Sysfs)
+    }
+
     fn replaced(&self, path: &str) -> Option<f64> {
         self.source.replaced.get(path).copied()
     }

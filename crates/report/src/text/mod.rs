@@ -11,6 +11,7 @@ mod lab;
 mod machine;
 mod network;
 mod rows;
+mod what_if;
 mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};
@@ -22,6 +23,7 @@ pub use machine::{
     binding, card_diagnosis, function, functions, in_the_way, machine_diagnosis, payload_sizes,
     reload, test_step,
 };
+pub use what_if::{tuning, what_if};
 
 /// Facts of a run that its outcome does not contain.
 #[derive(Clone, Copy, Debug, Default)]

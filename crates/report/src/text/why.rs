@@ -42,12 +42,17 @@ fn kind_words(kind: LimitKind) -> String {
 
 /// Formats the explanation of a run as a separate block; empty if none was asked for.
 pub fn block(run: &impl HasWhy) -> String {
+    block_under("Why not faster", run)
+}
+
+/// Formats it under another title.
+pub fn block_under(title: &str, run: &impl HasWhy) -> String {
     let lines = match run.why() {
         Some(Ok(explanation)) => lines(explanation),
         Some(Err(reason)) => format!("not explained: {reason}\n"),
         None => return String::new(),
     };
-    format!("Why not faster\n\n{lines}\n")
+    format!("{title}\n\n{lines}\n")
 }
 
 /// Formats the explanation of the last run, to end a text; empty if none was asked for.

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The search for settings and places that make flows faster.
+//!
+//! Every lever is tried alone; the one that gains most stays, and the others are
+//! tried again beside it, until none gains [`THRESHOLD`]. If none does, all settings are tried
+//! together: those without which the gain is the same are put back.
+
+mod commands;
+mod levers;
+
+use crosslane_experiment::{ExperimentError, Progress};
+use crosslane_explain::{CLEAR, SAME, STEPS, THRESHOLD, explain};
+use crosslane_lab::Lab;
+use crosslane_results::{Figure, TuneStep, TuneTrial, Tuning};
+use rayon::prelude::*;
+
+use crate::what_if::{Change, Changed, Flows, WhatIfError, apply, name};
+use levers::Lever;
+
+/// Extent of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TuneOptions {
+    /// Whether every endpoint stays at its port.
+    pub in_place: bool,
+    /// Whether to look for what limits the flows afterwards.
+    pub why: bool,
+}
+
+/// Searches for settings and places that make flows faster. The lab stays as it is.
+///
+/// # Errors
+/// Flows that are impossible or fail in the lab as it is, and an interruption.
+pub fn tune(
+    lab: &Lab,
+    flows: &Flows,
+    options: TuneOptions,
+    progress: &dyn Progress,
+) -> Result<Tuning, WhatIfError> {
+    let search = Search { lab, flows, progress };
+    let mut changes: Vec<Change> = Vec::new();
+    let mut changed = apply(lab, &changes)?;
+    let figure = search.figure(&changed)?;
+    let (mut value, mut steps, mut alone) = (figure.value, Vec::new(), Vec::new());
+    loop {
+        let levers = levers::levers(&changed, flows, options)?;
+        let tried = search.try_each(&changes, value, &levers)?;
+        if steps.is_empty() {
+            alone = trials(&levers, &tried);
+        }
+        let found = match best(&tried) {
+            Some(best) => Some((vec![best], tried[best].value)),
+            None => search.together(&changes, value, &levers)?,
+        };
+        let Some((found, better)) = found else { break };
+        let chosen: Vec<&Lever> = found.iter().map(|index| &levers[*index]).collect();
+        changes.extend(chosen.iter().flat_map(|lever| lever.changes.clone()));
+        let next = apply(lab, &changes)?;
+        let (commands, mut notes) = commands::between(&changed, &next, flows)?;
+        notes.extend(next.notes.iter().filter(|note| !changed.notes.contains(note)).cloned());
+        steps.push(TuneStep {
+            words: chosen.iter().map(|lever| lever.words.clone()).collect(),
+            options: chosen.iter().flat_map(|lever| lever.options()).collect(),
+            value: better,
+            gain: better / value - 1.0,
+            commands,
+            notes,
+        });
+        (value, changed) = (better, next);
+    }
+    let explained = options.why.then(|| -> Result<_, WhatIfError> {
+        Ok(explain(&flows.scenario(&changed)?, None, STEPS, &|_| ())?)
+    });
+    let (why_not_faster, not_explained) = match explained {
+        Some(Ok(why)) => (Some(why), None),
+        Some(Err(error)) => (None, Some(error.to_string())),
+        None => (None, None),
+    };
+    let requests = flows.requests.iter().map(|flow| flow.label.clone()).collect();
+    let lab = name(lab);
+    Ok(Tuning { lab, flows: requests, figure, alone, steps, why_not_faster, not_explained })
+}
+
+/// Result of a lever beside others.
+#[derive(Clone, Debug)]
+struct Tried {
+    value: f64,
+    gain: f64,
+    problem: Option<String>,
+}
+
+/// Returns the levers with their results, the best first.
+fn trials(levers: &[Lever], tried: &[Tried]) -> Vec<TuneTrial> {
+    let trial = |(lever, tried): (&Lever, &Tried)| TuneTrial {
+        words: lever.words.clone(),
+        options: lever.options(),
+        value: tried.problem.is_none().then_some(tried.value),
+        gain: tried.gain,
+        problem: tried.problem.clone(),
+    };
+    let mut trials: Vec<TuneTrial> = levers.iter().zip(tried).map(trial).collect();
+    trials.sort_by(|a, b| b.gain.total_cmp(&a.gain));
+    trials
+}
+
+/// Returns the lever that gains most; of those that gain the same, the first: levers are in the
+/// order of their cost.
+fn best(tried: &[Tried]) -> Option<usize> {
+    let most = tried.iter().map(|tried| tried.gain).fold(0.0, f64::max);
+    let same = |tried: &Tried| tried.gain >= THRESHOLD && tried.gain >= most - SAME;
+    tried.iter().position(same)
+}
+
+struct Search<'a> {
+    lab: &'a Lab,
+    flows: &'a Flows,
+    progress: &'a dyn Progress,
+}
+
+impl Search<'_> {
+    /// Runs the flows in a lab.
+    fn figure(&self, changed: &Changed) -> Result<Figure, WhatIfError> {
+        let outcome = self.flows.scenario(changed)?.run(self.progress, None)?;
+        let mut problems = outcome.errors.iter().chain(&outcome.deadlock);
+        match problems.next() {
+            Some(problem) => Err(WhatIfError::Flows { problem: problem.clone() }),
+            None => Ok(outcome.figure),
+        }
+    }
+
+    /// Returns the rate with more changes, or the reason for which the flows cannot run so.
+    fn value(&self, changes: &[Change]) -> Result<Result<f64, String>, WhatIfError> {
+        if self.progress.is_over() {
+            return Err(ExperimentError::Interrupted.into());
+        }
+        let made = apply(self.lab, changes).and_then(|changed| self.figure(&changed));
+        Ok(made.map(|figure| figure.value).map_err(|error| error.to_string()))
+    }
+
+    /// Tries each lever beside the changes so far. Runs are parallel, but the results do not depend
+    /// on that.
+    fn try_each(
+        &self,
+        changes: &[Change],
+        before: f64,
+        levers: &[Lever],
+    ) -> Result<Vec<Tried>, WhatIfError> {
+        let tried = |lever: &Lever| {
+            let all: Vec<Change> = changes.iter().chain(&lever.changes).cloned().collect();
+            Ok(match self.value(&all)? {
+                Ok(value) => Tried { value, gain: value / before - 1.0, problem: None },
+                Err(problem) => Tried { value: 0.0, gain: 0.0, problem: Some(problem) },
+            })
+        };
+        levers.par_iter().map(tried).collect()
+    }
+
+    /// Tries the strongest settings together; returns those that are needed for the gain, and the
+    /// rate with them.
+    fn together(
+        &self,
+        changes: &[Change],
+        before: f64,
+        levers: &[Lever],
+    ) -> Result<Option<(Vec<usize>, f64)>, WhatIfError> {
+        let value = |chosen: &[usize]| {
+            let more = chosen.iter().flat_map(|index| &levers[*index].changes);
+            self.value(&changes.iter().chain(more).cloned().collect::<Vec<_>>())
+        };
+        let mut kept: Vec<usize> =
+            (0..levers.len()).filter(|index| levers[*index].is_strongest).collect();
+        if kept.len() < 2 {
+            return Ok(None);
+        }
+        let Ok(all) = value(&kept)? else { return Ok(None) };
+        if all / before - 1.0 < CLEAR {
+            return Ok(None);
+        }
+        let mut best = all;
+        // The dearest are put back first.
+        for index in kept.clone().into_iter().rev() {
+            let without: Vec<usize> = kept.iter().copied().filter(|it| *it != index).collect();
+            if let Ok(found) = value(&without)?
+                && found >= best * (1.0 - SAME)
+            {
+                (kept, best) = (without, found);
+            }
+        }
+        Ok(Some((kept, best)))
+    }
+}
