@@ -63,8 +63,14 @@ const KINDS: [(&str, Kind); 10] = [
 const SERVICES: [&str; 7] =
     ["SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans"];
 
+/// Registers that only the PCI Express capability has.
+const EXPRESS: [&str; 8] =
+    ["DevCap", "DevCtl", "DevSta", "LnkCap", "LnkCtl", "LnkSta", "DevCap2", "DevCtl2"];
+
 /// Sizes of payloads, read requests and read completion boundaries (PCIe 6.x 7.5.3.4, 7.5.3.7).
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+/// Class of a PCI bridge.
+pub(crate) const BRIDGE: u32 = 0x0604;
 /// Most bytes of a configuration space.
 const MOST_CONFIGURATION_BYTES: usize = 4096;
 /// Bytes of the header of a configuration space.
@@ -239,7 +245,14 @@ impl Listed {
                 _ => {}
             }
         }
-        let Some(express) = &mut self.seen.express else { return };
+        // A listing through `grep LnkSta` has registers without the capability's line.
+        let is_express = EXPRESS.contains(&self.register.as_str()) && !self.is_denied;
+        let Some(express) = (match is_express {
+            true => Some(self.seen.express.get_or_insert_default()),
+            false => self.seen.express.as_mut(),
+        }) else {
+            return;
+        };
         let set = |field: &mut Option<bool>, word: &str| *field = flag(fields, word).or(*field);
         // A line that is cut within a number shows another one.
         let size = |field: &mut Option<u32>, word: &str| {
@@ -296,12 +309,19 @@ impl Listed {
         let mut seen = self.seen;
         file.clone_into(&mut seen.file);
         seen.acs = self.acs;
-        if self.is_denied && seen.configuration.len() <= HEADER_BYTES {
+        let has_bytes = seen.configuration.len() > HEADER_BYTES;
+        if self.is_denied && !has_bytes {
             let what = "capabilities are hidden (lspci shows them to root)";
             seen.doubts.push(what.to_owned());
-        } else if seen.express.is_none() && seen.configuration.len() <= HEADER_BYTES {
+        } else if seen.express.is_none() && !has_bytes {
             // Without a capability it is conventional, but only if all capabilities are shown.
             seen.kind = None;
+        } else if seen.kind.is_none()
+            && !has_bytes
+            && seen.class.is_none_or(|class| class >> 8 != BRIDGE)
+        {
+            seen.kind = Some(Kind::Endpoint);
+            seen.doubts.push("the kind of function is not shown; an endpoint is taken".to_owned());
         }
         seen
     }

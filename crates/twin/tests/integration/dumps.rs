@@ -313,3 +313,39 @@ fn folders_and_tar_files_of_sysfs() {
         let _ = export_machine(&machine, "twin");
     }
 }
+
+/// `lspci -vvv | grep -E '^[0-9a-f]|LnkSta:'`, which is what most threads have.
+#[test]
+fn registers_without_their_capability_are_a_link() {
+    let text = "3b:00.0 Serial Attached SCSI controller: Example Corporation SAS3008 (rev 02)\n\
+                \t\tLnkSta:\tSpeed 8GT/s (ok), Width x8 (ok)\n\
+                3c:00.0 PCI bridge: Example Corporation Switch\n\
+                \t\tLnkSta:\tSpeed 8GT/s, Width x4\n";
+    let (text, gaps) = lab(&machine(text));
+    assert_eq!(text.matches("[[endpoint]]").count(), 1, "{text}");
+    assert!(text.contains("generation = { value = 3") && text.contains("width = { value = 8"));
+    let found = |what: &str| gaps.iter().any(|gap| gap.contains(what));
+    assert!(found("3b:00.0: the kind of function is not shown; an endpoint is taken"), "{gaps:?}");
+    assert!(found("Max_Payload_Size is not shown; 128 B is taken"), "{gaps:?}");
+}
+
+#[test]
+fn a_cut_topology_is_what_is_left_of_it() {
+    for (topology, last) in [(HWLOC, 0), (NCCL, 1)] {
+        let whole = machine(topology).tree.functions().count();
+        let ends: Vec<_> = topology.match_indices('>').map(|(end, _)| end).collect();
+        let mut most = 0;
+        for end in ends.into_iter().rev().skip(1) {
+            let Ok(cut) = read_text(Path::new("dump"), &topology.as_bytes()[..=end + last]) else {
+                continue;
+            };
+            most = most.max(cut.tree.functions().count());
+            let is_told = |(_, gap): &(_, String)| gap.contains("the XML is cut behind it");
+            assert!(cut.gaps.iter().any(is_told), "{end}: {:?}", cut.gaps);
+        }
+        assert_eq!(most, whole, "{topology}");
+    }
+    // What is wrong and not cut is refused as before.
+    let error = read_text(Path::new("dump"), b"<system><cpu></pci></system>").unwrap_err();
+    assert!(error.to_string().contains("dump:1: "), "{error}");
+}
