@@ -74,7 +74,8 @@ fn a_listing_says_what_every_function_is() {
 #[test]
 fn a_lab_has_all_links_and_settings_of_the_machine() {
     let (text, gaps) = lab(&machine(SERVER));
-    assert_eq!(gaps.len(), 3, "{gaps:?}");
+    assert_eq!(gaps.len(), 4, "{gaps:?}");
+    assert!(gaps[3].contains("0000:30:02.0: Max_Payload_Size is 256 B, and 128 B"), "{gaps:?}");
     assert!(gaps[0].contains("0000:1b:00.1: left out: a further function"), "{gaps:?}");
     let lab = Lab::from_text("twin.toml", &text).unwrap();
     let built = lab.build(1).unwrap();
@@ -348,4 +349,31 @@ fn a_cut_topology_is_what_is_left_of_it() {
     // What is wrong and not cut is refused as before.
     let error = read_text(Path::new("dump"), b"<system><cpu></pci></system>").unwrap_err();
     assert!(error.to_string().contains("dump:1: "), "{error}");
+}
+
+/// A port above a drive was left at 256 B; the drive supports 128 B (`docs/twins.md`, thread 4).
+#[test]
+fn payload_sizes_that_differ_on_a_way_are_told() {
+    let function = |first: &str, kind: &str, supported: u32, set: u32| {
+        format!(
+            "{first}\n\tCapabilities: [70] Express (v2) {kind}, MSI 00\n\
+             \t\tDevCap: MaxPayload {supported} bytes, PhantFunc 0\n\t\t\tExtTag- RBE+\n\
+             \t\tDevCtl: CorrErr-\n\t\t\tRlxdOrd+ ExtTag- PhantFunc-\n\
+             \t\t\tMaxPayload {set} bytes, MaxReadReq 512 bytes\n\
+             \t\tLnkSta: Speed 2.5GT/s, Width x1\n"
+        )
+    };
+    let bridge = "00:00.0 PCI bridge [0604]: A [11ab:0100]\n\
+                  \tBus: primary=00, secondary=01, subordinate=01, sec-latency=0";
+    let drive = "01:00.0 Non-Volatile memory controller [0108]: B [126f:2263]";
+    let told = |port: u32| {
+        let text =
+            function(bridge, "Root Port", 256, port) + &function(drive, "Endpoint", 128, 128);
+        let (text, gaps) = lab(&machine(&text));
+        assert!(text.contains("max_payload_limit_bytes = { value = 128"), "{text}");
+        gaps.iter()
+            .any(|gap| gap.contains("00:00.0: Max_Payload_Size is 256 B, and 128 B elsewhere"))
+    };
+    assert!(told(256));
+    assert!(!told(128));
 }
