@@ -69,6 +69,8 @@ const EXPRESS: [&str; 8] =
 
 /// Sizes of payloads, read requests and read completion boundaries (PCIe 6.x 7.5.3.4, 7.5.3.7).
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+/// Base class of display controllers.
+const DISPLAY: u32 = 0x03;
 /// Class of a PCI bridge.
 pub(crate) const BRIDGE: u32 = 0x0604;
 /// Most bytes of a configuration space.
@@ -119,6 +121,10 @@ struct Listed {
     is_denied: bool,
     has_configuration: bool,
     acs: Option<Acs>,
+    /// Whether the link goes into L1 while nothing is sent.
+    sleeps: bool,
+    /// Whether the link is slower than its capability.
+    is_slowed: bool,
 }
 
 impl Listed {
@@ -293,9 +299,14 @@ impl Listed {
             "LnkCap" => {
                 link(&mut express.link_capability);
             }
-            "LnkCtl" => size(&mut express.read_completion_boundary_bytes, "RCB "),
+            "LnkCtl" => {
+                size(&mut express.read_completion_boundary_bytes, "RCB ");
+                self.sleeps |= fields.contains("L1 Enabled");
+            }
             "LnkSta" => {
                 link(&mut express.link);
+                let speed = fields.split(", ").next().unwrap_or("");
+                self.is_slowed |= speed.ends_with("(downgraded)");
                 set(&mut express.link_active, "DLActive");
             }
             "DevCap2" => set(&mut express.ten_bit_tags_supported, "10BitTagReq"),
@@ -309,6 +320,16 @@ impl Listed {
         let mut seen = self.seen;
         file.clone_into(&mut seen.file);
         seen.acs = self.acs;
+        if self.sleeps {
+            let what = "ASPM L1 is on: links of a lab never sleep, and take no time to wake";
+            seen.doubts.push(what.to_owned());
+        }
+        let links = seen.express.as_ref().and_then(|it| it.link.zip(it.link_capability));
+        let is_slowed = self.is_slowed || links.is_some_and(|(now, best)| now.speed < best.speed);
+        if is_slowed && seen.class.is_some_and(|class| class >> 16 == DISPLAY) {
+            let what = "the link is slower than it can be, as those of idle graphics processors";
+            seen.doubts.push(what.to_owned());
+        }
         let has_bytes = seen.configuration.len() > HEADER_BYTES;
         if self.is_denied && !has_bytes {
             let what = "capabilities are hidden (lspci shows them to root)";

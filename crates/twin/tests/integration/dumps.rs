@@ -377,3 +377,23 @@ fn payload_sizes_that_differ_on_a_way_are_told() {
     assert!(told(256));
     assert!(!told(128));
 }
+
+/// Causes that a lab does not have: a link that sleeps, and an idle processor's link.
+#[test]
+fn power_states_of_links_are_told() {
+    let told = |control: &str, status: &str, what: &str| {
+        let text = format!(
+            "06:00.0 VGA compatible controller: A\n\t\tLnkCtl: ASPM {control}; RCB 64 bytes\n\
+             \t\tLnkSta: Speed 5GT/s{status}, Width x4 (downgraded)\n"
+        );
+        lab(&machine(&text)).1.iter().any(|gap| gap.contains(what))
+    };
+    for (control, is_on) in [("L1 Enabled", true), ("L0s L1 Enabled", true), ("Disabled", false)] {
+        assert_eq!(told(control, "", "ASPM L1 is on"), is_on, "{control}");
+    }
+    assert!(told("Disabled", " (downgraded)", "as those of idle graphics processors"));
+    assert!(!told("Disabled", " (ok)", "as those of idle graphics processors"));
+    // Older versions of lspci leave the comparison to the reader.
+    let capable = "Disabled\n\t\tLnkCap: Port #0, Speed 8GT/s, Width x16, ASPM";
+    assert!(told(capable, "", "as those of idle graphics processors"));
+}
