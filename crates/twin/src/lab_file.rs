@@ -357,6 +357,15 @@ impl Writer<'_> {
         }
         for link in &self.plan.links {
             self.link(link, &mut parts, &mut instances);
+            let payloads = self.payloads(link);
+            let least = self.payload(link).unwrap_or_default();
+            for (address, bytes) in payloads.into_iter().filter(|(_, bytes)| *bytes > least) {
+                let what = format!(
+                    "Max_Payload_Size is {bytes} B, and {least} B elsewhere below the same root \
+                     port: the machine may report malformed TLPs; {least} B is taken for all"
+                );
+                self.gaps.of(address, what);
+            }
         }
         parts.write(&mut text);
         text.push_str(&instances);
@@ -434,12 +443,17 @@ impl Writer<'_> {
     /// The least Max_Payload_Size that is set at a root port and below it; `None` for another port,
     /// and where no dump shows it.
     fn payload(&self, root: &LinkPlan<'_>) -> Option<u32> {
+        self.payloads(root).into_iter().map(|(_, bytes)| bytes).min()
+    }
+
+    /// Max_Payload_Size of a root port and of each function below it; empty for another port.
+    fn payloads(&self, root: &LinkPlan<'_>) -> Vec<(Address, u32)> {
         if root.switch.is_some() {
-            return None;
+            return Vec::new();
         }
         let ends = root.port.into_iter().chain(self.plan.below(root));
-        let set = ends.filter_map(|end| Some(size(end.express()?.max_payload_bytes)));
-        set.min()
+        let set = |end: &PciFunction| Some((end.address, size(end.express()?.max_payload_bytes)));
+        ends.filter_map(set).collect()
     }
 }
 

@@ -63,8 +63,16 @@ const KINDS: [(&str, Kind); 10] = [
 const SERVICES: [&str; 7] =
     ["SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans"];
 
+/// Registers that only the PCI Express capability has.
+const EXPRESS: [&str; 8] =
+    ["DevCap", "DevCtl", "DevSta", "LnkCap", "LnkCtl", "LnkSta", "DevCap2", "DevCtl2"];
+
 /// Sizes of payloads, read requests and read completion boundaries (PCIe 6.x 7.5.3.4, 7.5.3.7).
 const SIZES: [u32; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+/// Base class of display controllers.
+const DISPLAY: u32 = 0x03;
+/// Class of a PCI bridge.
+pub(crate) const BRIDGE: u32 = 0x0604;
 /// Most bytes of a configuration space.
 const MOST_CONFIGURATION_BYTES: usize = 4096;
 /// Bytes of the header of a configuration space.
@@ -113,6 +121,10 @@ struct Listed {
     is_denied: bool,
     has_configuration: bool,
     acs: Option<Acs>,
+    /// Whether the link goes into L1 while nothing is sent.
+    sleeps: bool,
+    /// Whether the link is slower than its capability.
+    is_slowed: bool,
 }
 
 impl Listed {
@@ -239,7 +251,14 @@ impl Listed {
                 _ => {}
             }
         }
-        let Some(express) = &mut self.seen.express else { return };
+        // A listing through `grep LnkSta` has registers without the capability's line.
+        let is_express = EXPRESS.contains(&self.register.as_str()) && !self.is_denied;
+        let Some(express) = (match is_express {
+            true => Some(self.seen.express.get_or_insert_default()),
+            false => self.seen.express.as_mut(),
+        }) else {
+            return;
+        };
         let set = |field: &mut Option<bool>, word: &str| *field = flag(fields, word).or(*field);
         // A line that is cut within a number shows another one.
         let size = |field: &mut Option<u32>, word: &str| {
@@ -280,9 +299,14 @@ impl Listed {
             "LnkCap" => {
                 link(&mut express.link_capability);
             }
-            "LnkCtl" => size(&mut express.read_completion_boundary_bytes, "RCB "),
+            "LnkCtl" => {
+                size(&mut express.read_completion_boundary_bytes, "RCB ");
+                self.sleeps |= fields.contains("L1 Enabled");
+            }
             "LnkSta" => {
                 link(&mut express.link);
+                let speed = fields.split(", ").next().unwrap_or("");
+                self.is_slowed |= speed.ends_with("(downgraded)");
                 set(&mut express.link_active, "DLActive");
             }
             "DevCap2" => set(&mut express.ten_bit_tags_supported, "10BitTagReq"),
@@ -296,12 +320,29 @@ impl Listed {
         let mut seen = self.seen;
         file.clone_into(&mut seen.file);
         seen.acs = self.acs;
-        if self.is_denied && seen.configuration.len() <= HEADER_BYTES {
+        if self.sleeps {
+            let what = "ASPM L1 is on: links of a lab never sleep, and take no time to wake";
+            seen.doubts.push(what.to_owned());
+        }
+        let links = seen.express.as_ref().and_then(|it| it.link.zip(it.link_capability));
+        let is_slowed = self.is_slowed || links.is_some_and(|(now, best)| now.speed < best.speed);
+        if is_slowed && seen.class.is_some_and(|class| class >> 16 == DISPLAY) {
+            let what = "the link is slower than it can be, as those of idle graphics processors";
+            seen.doubts.push(what.to_owned());
+        }
+        let has_bytes = seen.configuration.len() > HEADER_BYTES;
+        if self.is_denied && !has_bytes {
             let what = "capabilities are hidden (lspci shows them to root)";
             seen.doubts.push(what.to_owned());
-        } else if seen.express.is_none() && seen.configuration.len() <= HEADER_BYTES {
+        } else if seen.express.is_none() && !has_bytes {
             // Without a capability it is conventional, but only if all capabilities are shown.
             seen.kind = None;
+        } else if seen.kind.is_none()
+            && !has_bytes
+            && seen.class.is_none_or(|class| class >> 8 != BRIDGE)
+        {
+            seen.kind = Some(Kind::Endpoint);
+            seen.doubts.push("the kind of function is not shown; an endpoint is taken".to_owned());
         }
         seen
     }

@@ -11,15 +11,13 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_vfio::sysfs::{Address, Kind, LinkCode};
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::lspci::{hex, pair};
+use crate::lspci::{BRIDGE, hex, pair};
 use crate::seen::{Inventory, Seen};
 
 /// Most elements of a document.
 const MOST_ELEMENTS: u32 = 1 << 20;
 /// Deepest nesting of elements that is followed.
 const DEEPEST: usize = 64;
-/// Class of a PCI bridge.
-const BRIDGE: u32 = 0x0604;
 
 /// Fault of a document: the line from 1, and half a sentence.
 type Problem = (usize, String);
@@ -29,13 +27,15 @@ type Problem = (usize, String);
 /// # Errors
 /// XML that cannot be, a document of another kind, and contradictions.
 pub(crate) fn read(text: &str, file: &str) -> Result<Inventory, Problem> {
-    // hwloc's documents name their DTD.
-    let options =
-        ParsingOptions { allow_dtd: true, nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
-    let document = Document::parse_with_options(text, options)
-        .map_err(|error| (error.pos().row as usize, error.to_string()))?;
+    let whole = parse(text).map_err(|error| (error.pos().row as usize, error.to_string()));
+    // What is pasted into an issue is often cut.
+    let completed = if whole.is_err() { completed(text) } else { None };
+    let (document, cut) = match completed.as_deref().map(parse) {
+        Some(Ok(document)) => (document, whole.err()),
+        _ => (whole?, None),
+    };
     let root = document.root_element();
-    let mut reader = Reader { inventory: Inventory::default(), file };
+    let mut reader = Reader { inventory: Inventory::default(), file, last: None };
     match root.tag_name().name() {
         "topology" => reader.hwloc(root, &Place::default(), 0)?,
         "system" => reader.nccl(root, &Place::default(), 0)?,
@@ -43,7 +43,38 @@ pub(crate) fn read(text: &str, file: &str) -> Result<Inventory, Problem> {
             return Err((1, format!("<{other}> is the root of neither hwloc's nor NCCL's XML")));
         }
     }
+    if let Some(cut) = cut {
+        let last = reader.last.and_then(|last| reader.inventory.functions.get_mut(&last));
+        last.ok_or(cut)?.doubts.push("the XML is cut behind it; the rest is missing".to_owned());
+    }
     Ok(reader.inventory)
+}
+
+fn parse(text: &str) -> Result<Document<'_>, roxmltree::Error> {
+    // hwloc's documents name their DTD.
+    let options =
+        ParsingOptions { allow_dtd: true, nodes_limit: MOST_ELEMENTS, ..ParsingOptions::default() };
+    Document::parse_with_options(text, options)
+}
+
+/// Completes a document that is cut: drops a tag without its end and closes all open elements.
+fn completed(text: &str) -> Option<String> {
+    let text = &text[..=text.rfind('>')?];
+    let (mut open, mut rest) = (Vec::new(), text);
+    while let Some((_, tag)) = rest.split_once('<') {
+        let end = if tag.starts_with("!--") { "-->" } else { ">" };
+        let (tag, behind) = tag.split_once(end)?;
+        rest = behind;
+        if tag.starts_with(['?', '!']) || tag.ends_with('/') {
+            continue;
+        }
+        match tag.strip_prefix('/') {
+            Some(name) => drop(open.pop().filter(|last| *last == name.trim())?),
+            None => open.push(tag.split_whitespace().next()?),
+        }
+    }
+    let closed: String = open.iter().rev().map(|name| format!("</{name}>")).collect();
+    (!open.is_empty()).then(|| format!("{text}{closed}"))
 }
 
 /// Place of an element in the machine.
@@ -56,11 +87,14 @@ struct Place {
 struct Reader<'a> {
     inventory: Inventory,
     file: &'a str,
+    /// The function that was the last to be read.
+    last: Option<Address>,
 }
 
 impl Reader<'_> {
     fn add(&mut self, node: Node<'_, '_>, address: Address, seen: Seen) -> Result<(), Problem> {
         let seen = Seen { file: self.file.to_owned(), ..seen };
+        self.last = Some(address);
         self.inventory.add(address, seen).map_err(|what| (line_of(node), what))
     }
 

@@ -107,7 +107,7 @@ fn a_listing_becomes_a_lab() {
     }
     let json = json_of(&format!("{import} --json"));
     assert_eq!(json["endpoints"][3]["name"], "nvme0");
-    assert_eq!(json["gaps"].as_array().unwrap().len(), 3);
+    assert_eq!(json["gaps"].as_array().unwrap().len(), 4);
     let text = std::fs::read_to_string(&lab).unwrap();
     assert_eq!(stdout_of(&format!("lab import {}", dump.display())), text);
     let checked = stdout_of(&format!("lab check {}", lab.display()));
