@@ -37,6 +37,8 @@ pub struct Choices {
     pub relaxed: bool,
     /// Whether only read requests do, so that their answers pass posted writes.
     pub relaxed_reads: bool,
+    /// Memory over which the operations of a flow go, bytes, or up to 4 MiB.
+    pub window_bytes: Option<u64>,
 }
 
 setters!(Choices {
@@ -44,6 +46,7 @@ setters!(Choices {
     with_outstanding(outstanding: impl Into<Option<u32>>),
     with_relaxed(relaxed: bool),
     with_relaxed_reads(relaxed_reads: bool),
+    with_window_bytes(window_bytes: impl Into<Option<u64>>),
 });
 
 /// A flow as it is asked for; names are not looked up yet.
@@ -303,23 +306,35 @@ fn window(
     memory: &TargetMemory,
     (index, count): (u64, u64),
     request: &FlowRequest,
-    bytes: u64,
-    outstanding: Option<u32>,
+    choices: &Choices,
 ) -> Result<Window> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
     let share = (size / count) & !0xfff;
+    let bytes = request.operation_bytes;
     let stride = bytes.next_multiple_of(STRIDE_BYTES);
-    let wanted = outstanding.map_or(1, u64::from);
-    let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);
+    let wanted = choices.outstanding.map_or(1, u64::from);
+    let own = choices.window_bytes.filter(|window| *window <= share);
+    let operations = match (choices.window_bytes, own) {
+        (Some(_), own) => own.unwrap_or(0) / stride,
+        (None, _) => (WINDOW_BYTES / stride).max(wanted).min(share / stride),
+    };
     if operations < wanted {
         let shared = if count > 1 { format!(", shared by {count} flows") } else { String::new() };
-        return Err(request.refused(format!(
-            "{} has {}{shared}; that is no room for {wanted} x {} B at once",
-            memory.name,
-            size_words(size),
-            bytes
-        )));
+        let (has, at_once) = (size_words(size), format!("{wanted} x {bytes} B at once"));
+        return Err(request.refused(match (choices.window_bytes, own) {
+            (Some(window), None) => format!(
+                "{} has {has}{shared}; that is no room for a window of {}",
+                memory.name,
+                size_words(window)
+            ),
+            (_, Some(window)) => {
+                format!("a window of {} is no room for {at_once}", size_words(window))
+            }
+            (None, None) => {
+                format!("{} has {has}{shared}; that is no room for {at_once}", memory.name)
+            }
+        }));
     }
     let target = BusAddress(memory.addresses.start + index * share);
     Ok(Window { target, bytes: operations * stride, operations })
@@ -364,7 +379,7 @@ pub fn plan(
         };
         let (before, count) = (of_same(&ends[..index]), of_same(&ends));
         let outstanding = choices.outstanding;
-        let window = window(memory, (before, count), request, bytes, outstanding)?;
+        let window = window(memory, (before, count), request, &choices)?;
         let kind = request.kind;
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
         let flow = Flow {
