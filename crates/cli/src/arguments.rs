@@ -8,6 +8,7 @@ use clap_complete::Shell;
 use crosslane::experiment::{FlowArgument, parse_register_size, parse_size};
 
 use crate::bridge_command::arguments::BridgeCommand;
+use crate::calibrate_command::CalibrateArguments;
 use crate::completions::{self, Known};
 use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
@@ -101,8 +102,10 @@ all but `traffic` also run on cards outside a lab (--device).")]
     },
     /// Run published experiments in their lab, beside the published figures
     Reproduce(ReproduceArguments),
-    /// Compare labs with published measurements, and rank their constants
+    /// Compare labs with published or your own measurements, and rank their constants
     Validate(ValidateArguments),
+    /// Fit constants of a lab to your own measurements, and predict the others
+    Calibrate(CalibrateArguments),
     /// Run random labs, workloads and faults by seed
     Torture(TortureArguments),
     /// Compare two `--json` results
@@ -482,15 +485,36 @@ pub struct ReproduceArguments {
 Examples:
   crosslane validate pciebench
   crosslane validate pciebench --json
+  crosslane validate my-lab.toml --csv flows.csv
 
-Without a set all of them: every shipped lab that has measurements beside it. To find the
+Without a set all published ones: every shipped lab that has measurements beside it. To find the
 constants that matter each is raised by 10 % (counts by 1 at least), and the experiments are
-run again in a shorter form. With all sets this takes a few minutes.")]
+run again in a shorter form. With all sets this takes a few minutes.
+
+Your own measurements are a file of comma-separated values: a heading, then one figure a line.
+  flow         FROM:TO:KIND as in `bench traffic` (write, read, writeread), or moved by the engine
+               of a card and its driver: CARD:HOST:c2h, HOST:CARD:h2c, CARD:CARD:p2p
+  size         bytes of one operation: 64, 4K, 1M
+  value        the figure
+  unit         GB/s, MB/s, GiB/s, MiB/s, Gbit/s, Gb/s, Mbit/s; or ns, us, ms, s, for the median
+               latency [left out: GB/s]
+  what         rate or latency; left out, the unit says it
+  outstanding  operations in flight [left out: by size as `bench traffic`, 1 for a latency]
+  window       memory that they go through, over and over: 8K, 64M [left out: up to 4M]
+  tolerance    the largest error that is allowed, as a fraction [left out: 0.1]
+  use          fit or predict, for `crosslane calibrate`
+  note         any text
+The first three are needed; any field of the others may be empty. A lab file can name such files:
+[[measurements]] with file = \"flows.csv\", a path from its folder.")]
 pub struct ValidateArguments {
-    /// Sets of measurements, by the name of their lab.
-    #[arg(value_name = "SET", value_parser = Known(completions::sets),
-        hide_possible_values = true)]
+    /// Sets of measurements by the name of their lab, or lab files; `:VARIANT` behind one chooses
+    /// a variant.
+    #[arg(value_name = "SET", value_hint = ValueHint::AnyPath,
+        value_parser = Known(completions::sets), hide_possible_values = true)]
     pub sets: Vec<String>,
+    /// Compare the lab with the measurements of this file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sets")]
+    pub csv: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

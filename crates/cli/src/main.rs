@@ -8,6 +8,7 @@
 mod arguments;
 mod bench;
 mod bridge_command;
+mod calibrate_command;
 mod compare_command;
 mod completions;
 mod device_command;
@@ -61,6 +62,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
+        Command::Calibrate(arguments) => calibrate_command::run(arguments),
         Command::Torture(arguments) => torture_command::run(arguments),
         Command::Compare(arguments) => compare_command::run(arguments),
         Command::Bridge { command } => bridge_command::run(command),

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane reproduce` and `crosslane validate`: published figures beside the lab's.
+//! `crosslane reproduce` and `crosslane validate`: published and measured figures beside the lab's.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crosslane::explain::{STEPS, explain};
+use crosslane::lab::Lab;
 use crosslane::results::{Outcome, Reproduction as Figures, Validation};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
+use crosslane_reproduce::measured::{MAX_MEASURED_BYTES, Measurements};
 use crosslane_reproduce::reproduction::{find, reproduce};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::text;
-use crosslane_reproduce::validation::{CHANGE, numbers, validate};
+use crosslane_reproduce::validation::{CHANGE, numbers, numbers_of, validate, validate_measured};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
-use crate::error::Result;
-use crate::files::{command_line, report_of, write_page};
+use crate::error::{CommandError, Result};
+use crate::files::{command_line, read_text, report_of, write_page};
 use crate::interrupt::is_asked;
 use crate::output::columns;
 use crate::output::{print, show};
@@ -54,32 +57,98 @@ fn list() -> Result<()> {
     print(&table.to_text(columns().tables))
 }
 
-/// Validates sets of measurements: all of them where none is named.
+/// A set that is validated.
+enum Set<'a> {
+    /// A published one, by the name of its lab.
+    Published(&'a str),
+    /// A lab, by its name, with a file of measurements.
+    Measured(&'a str, Box<Lab>, Measurements),
+}
+
+impl<'a> Set<'a> {
+    /// Returns the sets that a name stands for: a published one, or those of a lab file.
+    fn named(name: &'a str, csv: Option<&Path>) -> Result<Vec<Self>> {
+        let is_published = studies().any(|study| study == name) || !is_file(name);
+        if csv.is_none() && is_published {
+            return Ok(vec![Self::Published(name)]);
+        }
+        let lab = Lab::load(name)?;
+        let files: Vec<PathBuf> = match csv {
+            Some(csv) => vec![csv.to_owned()],
+            None => {
+                let folder = Path::new(lab.origin()).parent().unwrap_or(Path::new(""));
+                let files = lab.file().measurements.iter();
+                files.map(|measurements| folder.join(&measurements.file)).collect()
+            }
+        };
+        if files.is_empty() {
+            return Err(CommandError::Failed(format!(
+                "{name} names no measurements: give --csv FILE, or write [[measurements]] with \
+                 file = \"FILE\" into it"
+            )));
+        }
+        let set =
+            |file: &PathBuf| Ok(Self::Measured(name, Box::new(lab.clone()), measurements(file)?));
+        files.iter().map(set).collect()
+    }
+
+    fn numbers(&self) -> Result<u64> {
+        Ok(match self {
+            Self::Published(name) => numbers(name)? as u64,
+            Self::Measured(_, lab, _) => numbers_of(lab) as u64,
+        })
+    }
+}
+
+/// Whether a set's name is that of a lab file: a path, or a file that is there.
+fn is_file(name: &str) -> bool {
+    let file = name.rsplit_once(':').map_or(name, |(file, _)| file);
+    name.contains(['/', '.']) || Path::new(file).is_file()
+}
+
+/// Reads a file of measurements.
 ///
 /// # Errors
-/// An unknown set, or an experiment that fails.
+/// A file that cannot be read, and a problem at one of its lines.
+pub fn measurements(file: &Path) -> Result<Measurements> {
+    let text = read_text(file, MAX_MEASURED_BYTES)?;
+    Ok(Measurements::parse(&file.display().to_string(), &text)?)
+}
+
+/// Validates sets of measurements: all published ones where none is named.
+///
+/// # Errors
+/// An unknown set, a lab or a file with a problem, or an experiment that fails.
 pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
-    let names: Vec<&str> = if arguments.sets.is_empty() {
-        studies().collect()
-    } else {
-        arguments.sets.iter().map(String::as_str).collect()
-    };
-    let mut counts = Vec::new();
-    for name in &names {
-        counts.push(numbers(name)? as u64);
-    }
-    let steps = Steps::new(counts.iter().sum(), "constants");
+    let csv = arguments.csv.as_deref();
     let mut sets = Vec::new();
-    for name in names {
+    for name in &arguments.sets {
+        sets.extend(Set::named(name, csv)?);
+    }
+    if arguments.sets.is_empty() {
+        studies().for_each(|name| sets.push(Set::Published(name)));
+    }
+    let mut count = 0;
+    for set in &sets {
+        count += set.numbers()?;
+    }
+    let steps = Steps::new(count, "constants");
+    let mut validated = Vec::new();
+    for set in &sets {
         if is_asked() {
             break;
         }
-        sets.push(validate(name, &steps)?);
+        validated.push(match set {
+            Set::Published(name) => validate(name, &steps)?,
+            Set::Measured(name, lab, measurements) => {
+                validate_measured(name, lab, measurements, &steps)?
+            }
+        });
     }
     steps.finish();
     let validation = Validation {
         change: CHANGE,
-        sets,
+        sets: validated,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         interrupted: steps.watch.interrupted(),
     };

@@ -202,6 +202,11 @@ impl Lab {
         self.variant.as_deref()
     }
 
+    /// Returns the path of its file, or of a shipped lab the name of that.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
     /// Returns the parsed lab file.
     pub const fn file(&self) -> &LabFile {
         &self.file

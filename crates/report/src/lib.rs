@@ -40,7 +40,7 @@
 mod chart;
 mod clean;
 mod html;
-mod number;
+pub mod number;
 pub mod output;
 mod page;
 mod palette;

@@ -27,7 +27,7 @@ pub enum ReproduceError {
         /// The known names.
         known: String,
     },
-    /// A file of published figures cannot be read.
+    /// A file of published or measured figures cannot be read.
     #[error("{file}, line {line}: {problem}")]
     Published {
         /// The file, as the lab file names it.
@@ -37,6 +37,21 @@ pub enum ReproduceError {
         /// The problem.
         problem: String,
     },
+    /// A field of a file of measurements is wrong, or the lab cannot do what it asks for.
+    #[error("{file}, line {line}, column {column}: {problem}")]
+    Field {
+        /// The file.
+        file: String,
+        /// Line in the file, from 1.
+        line: usize,
+        /// The column.
+        column: &'static str,
+        /// The problem.
+        problem: String,
+    },
+    /// A calibration that cannot be made, or says nothing.
+    #[error("{0}")]
+    Calibration(String),
     /// The caller wants no more scenarios to begin.
     #[error("interrupted")]
     Interrupted,
@@ -54,7 +69,7 @@ pub enum ReproduceError {
 kinds!(ReproduceError {
     Self::Lab(error) => error.kind(),
     Self::Unknown { .. } => NotFound,
-    Self::Published { .. } => InvalidArgument,
+    Self::Published { .. } | Self::Field { .. } | Self::Calibration(_) => InvalidArgument,
     Self::Interrupted => Cancelled,
     Self::Experiment { problem, .. } => problem.kind(),
 });

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Published measurements beside the same measurements in the lab.
+//! Published measurements beside the same measurements in the lab, and one's own.
 //!
 //! Read first: [`comparison`], the worth of a pair of figures; [`study`], the available studies;
-//! then [`rosta`].
+//! then [`rosta`]. For one's own: [`measured`], then [`calibration`].
 
 #![forbid(unsafe_code)]
 
 pub mod aws_f1;
+pub mod calibration;
 pub mod comparison;
 mod context;
 pub mod document;
@@ -14,6 +15,7 @@ mod error;
 pub mod experiment;
 pub mod explained;
 pub mod kc705;
+pub mod measured;
 pub mod nget;
 pub mod page;
 pub mod pciebench;

@@ -4,11 +4,13 @@
 use std::fmt::Write as _;
 
 use crosslane_lab::EngineKind;
-use crosslane_report::Table;
+use crosslane_report::number::plain;
 use crosslane_report::text::{Columns, paragraph};
-use crosslane_results::ValidatedSet;
-use crosslane_results::quantity::change;
+use crosslane_report::{Cell, Table};
+use crosslane_results::quantity::{change, count_words, one_decimal};
+use crosslane_results::{ValidatedRow, ValidatedSet};
 
+use crate::measured::label_of;
 use crate::reproduction::Reproduction;
 use crate::validation::CHANGE;
 
@@ -42,12 +44,45 @@ impl Reproduction {
     }
 }
 
+/// Returns a table of measured rows beside the lab.
+fn measured(rows: &[ValidatedRow]) -> Table {
+    let headings = "row: | flow | measured: | lab: | unit | error %: | allowed %: | kind | within \
+                    | moved most by | by %:";
+    let spare = ["allowed %", "by %", "moved most by", "kind"];
+    let mut table = Table::headed(headings).least_first(&spare);
+    for one in rows {
+        let row = &one.row;
+        let is_within = row.error.abs() <= row.tolerance;
+        let cells = [
+            row.row.to_string(),
+            label_of(row),
+            plain(row.measured),
+            plain(row.simulated),
+            row.unit.clone(),
+            change(row.error),
+            one_decimal(100.0 * row.tolerance),
+            row.kind.clone(),
+        ];
+        let within = if is_within { "yes" } else { "NO" };
+        let within = Cell { text: within.to_owned(), is_bad: !is_within };
+        let moved =
+            [one.moved_by.clone().unwrap_or_default(), one.change.map(change).unwrap_or_default()];
+        let moved = moved.map(Cell::from);
+        table.row(cells.map(Cell::from).into_iter().chain([within]).chain(moved));
+    }
+    table
+}
+
 /// Formats the errors of a set, and the constants that move it most.
 pub fn validation(set: &ValidatedSet, columns: Columns) -> String {
     let percent = |fraction: f64| format!("{} %", change(fraction));
+    let rows = match &set.file {
+        None => format!("{} published rows", set.rows),
+        Some(file) => format!("{} of {file}", count_words(set.rows, "row", "rows")),
+    };
     let mut text = format!(
-        "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
-        set.set, set.rows, set.compared.rows, set.predicted.rows, set.fitted, set.constants,
+        "{}: {rows}, {} compared, {} of them predicted; {} of {} constants fitted\n",
+        set.set, set.compared.rows, set.predicted.rows, set.fitted, set.constants,
     );
     for (what, errors) in [("compared", set.compared), ("predicted", set.predicted)] {
         let (worst, median) = (percent(errors.worst), 100.0 * errors.median);
@@ -56,6 +91,9 @@ pub fn validation(set: &ValidatedSet, columns: Columns) -> String {
     if !set.outside.is_empty() {
         let outside = set.outside.join(", ");
         let _ = writeln!(text, "  out of tolerance: {outside}");
+    }
+    if !set.measured.is_empty() {
+        let _ = write!(text, "\n{}\n", measured(&set.measured).to_text(columns.tables));
     }
     let note = format!(
         "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \

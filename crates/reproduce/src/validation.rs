@@ -2,15 +2,18 @@
 //! Validation of labs with measurements: their errors, and the constants that matter most.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crosslane_lab::{Constant, Progress, Provenance};
-use crosslane_results::{Influence, RowErrors, ValidatedSet};
+use crosslane_lab::{Constant, Lab, Progress, Provenance};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Influence, RowErrors, ValidatedRow, ValidatedSet};
 use rayon::prelude::*;
 
 use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
 use crate::error::Result;
-use crate::study::{Effort, Study, study};
+use crate::measured::Measurements;
+use crate::study::{Effort, study};
 
 /// Relative change of each constant.
 pub const CHANGE: f64 = 0.10;
@@ -33,15 +36,6 @@ fn constants(context: &Context<'_>) -> Vec<Constant> {
     all.filter(|one| seen.insert((one.line, one.path()))).cloned().collect()
 }
 
-/// Returns the compared rows of shorter experiments, with one constant changed.
-fn quick(study: &Study, change: Option<(&str, f64)>) -> Result<Vec<Row>> {
-    let mut context = Context::of(study, SEED, &())?;
-    if let Some((path, value)) = change {
-        context = context.with_constant(path, value)?;
-    }
-    (study.compared)(&context, Effort::Quick)
-}
-
 /// Returns the number of numeric constants of a set: its validation takes as many runs, and one
 /// more.
 ///
@@ -52,6 +46,23 @@ pub fn numbers(name: &str) -> Result<usize> {
     Ok(constants(&context).iter().filter(|constant| constant.is_number).count())
 }
 
+/// Returns the same of a lab with a file of measurements.
+pub fn numbers_of(lab: &Lab) -> usize {
+    lab.constants().filter(|constant| constant.is_number).count()
+}
+
+/// A set of measurements, as it is validated.
+struct Set<'a> {
+    name: &'a str,
+    /// Number of its figures.
+    rows: usize,
+    constants: Vec<Constant>,
+    /// Makes the compared rows, with one constant changed.
+    compared: &'a Compared<'a>,
+}
+
+type Compared<'a> = dyn Fn(Option<(&str, f64)>, Effort) -> Result<Vec<Row>> + Sync + 'a;
+
 /// Validates one set. `watch` is told of each constant; when it wants no more to begin, the
 /// remaining ones are not changed.
 ///
@@ -60,67 +71,145 @@ pub fn numbers(name: &str) -> Result<usize> {
 pub fn validate(name: &str, watch: &dyn Progress) -> Result<ValidatedSet> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
-    let constants = constants(&context);
-    let rows = (study.compared)(&context, Effort::Full)?;
-    let compared = crate::reproduction::compared(rows.iter());
-    let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
-    let outside = compared.iter().filter(|row| row.is_met() == Some(false));
-    let base = quick(study, None)?;
-    let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
-    let tried: Vec<Option<Option<Influence>>> = numbers
-        .par_iter()
-        .map(|constant| {
-            if watch.is_over() {
-                return None;
-            }
-            let influence = influence(study, constant, &base);
-            watch.done(&constant.path(), crosslane_pcie::units::Picoseconds::ZERO);
-            Some(influence)
-        })
-        .collect();
-    let not_raised = tried.iter().filter(|one| one.is_none()).count();
-    let tried: Vec<Option<Influence>> = tried.into_iter().flatten().collect();
-    let changed = tried.iter().flatten().count();
-    let mut influences: Vec<Influence> = tried.into_iter().flatten().collect();
-    influences.sort_by(|a, b| b.average.total_cmp(&a.average));
-    influences.truncate(NAMED);
-    Ok(ValidatedSet {
-        set: study.labs[0].to_owned(),
+    let set = Set {
+        name: study.labs[0],
         rows: context.figures.count(),
-        constants: constants.len(),
-        fitted: constants.iter().filter(|one| one.provenance == Provenance::Fit).count(),
-        compared: errors_of(compared.iter().copied()),
-        predicted: errors_of(predicted),
-        outside: outside.map(|row| row.label.clone()).collect(),
-        influences,
-        changed,
-        fixed: numbers.len() - not_raised - changed,
-        not_raised,
-    })
+        constants: constants(&context),
+        compared: &|change, effort| {
+            let mut context = Context::of(study, SEED, &())?;
+            if let Some((path, value)) = change {
+                context = context.with_constant(path, value)?;
+            }
+            (study.compared)(&context, effort)
+        },
+    };
+    Ok(set.validate(watch)?.set)
 }
 
-/// Changes a constant and compares the rows; `None` if it cannot have the other value.
-fn influence(study: &Study, constant: &Constant, base: &[Row]) -> Option<Influence> {
-    let value = number_of(&constant.value)?;
-    let changed_to = changed(value, constant.unit);
-    let rows = quick(study, Some((&constant.path(), changed_to))).ok()?;
-    let changes = base.iter().zip(&rows).filter_map(|(before, after)| {
-        let (before_value, after_value) = (before.simulated?, after.simulated?);
-        Some(((after_value - before_value) / before_value, before.label.as_str()))
+/// Validates a lab with a file of measurements, as [`validate`]; `name` is that of the lab.
+///
+/// # Errors
+/// A row whose flow the lab does not have, or a run that fails with unchanged constants.
+pub fn validate_measured(
+    name: &str,
+    lab: &Lab,
+    measurements: &Measurements,
+    watch: &dyn Progress,
+) -> Result<ValidatedSet> {
+    measurements.check(lab)?;
+    let rows = &measurements.rows;
+    let set = Set {
+        name,
+        rows: rows.len(),
+        constants: lab.constants().cloned().collect(),
+        compared: &|change, effort| {
+            let lab = match change {
+                Some((path, value)) => lab.with_constant(path, value)?,
+                None => lab.clone(),
+            };
+            let lab = Arc::new(lab);
+            let rows = rows.par_iter();
+            rows.map(|row| Ok(row.compare(row.simulate(&lab, effort)?, lab.constants()))).collect()
+        },
+    };
+    let validated = set.validate(watch)?;
+    let measured = rows.iter().zip(&validated.rows).enumerate().map(|(index, (row, compared))| {
+        let of_row = validated.tried.iter().map(|tried| (tried, tried.changes[index]));
+        let moving = of_row.filter(|(_, change)| change.is_finite() && *change != 0.0);
+        let most = moving.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+        ValidatedRow {
+            row: row.result(compared),
+            moved_by: most.map(|(tried, _)| tried.influence.constant.clone()),
+            change: most.map(|(_, change)| change),
+        }
     });
-    let changes: Vec<(f64, &str)> = changes.filter(|(change, _)| change.is_finite()).collect();
-    let average =
-        changes.iter().map(|(change, _)| change.abs()).sum::<f64>() / changes.len().max(1) as f64;
-    let (largest, row) = changes.into_iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-    Some(Influence {
-        constant: constant.path(),
-        value,
-        changed_to,
-        unit: constant.unit.to_owned(),
-        average,
-        row: row.to_owned(),
-        largest,
-    })
+    let (file, measured) = (Some(measurements.file.clone()), measured.collect());
+    Ok(ValidatedSet { file, measured, ..validated.set })
+}
+
+/// The effect of a constant on all rows.
+struct Tried {
+    influence: Influence,
+    /// Change of each compared row, as a fraction; not finite if it has no figure.
+    changes: Vec<f64>,
+}
+
+/// Outcome of a validation.
+struct Validated {
+    set: ValidatedSet,
+    /// The compared rows.
+    rows: Vec<Row>,
+    /// The changed constants, the most influential first.
+    tried: Vec<Tried>,
+}
+
+impl Set<'_> {
+    fn validate(&self, watch: &dyn Progress) -> Result<Validated> {
+        let constants = &self.constants;
+        let rows = (self.compared)(None, Effort::Full)?;
+        let compared = crate::reproduction::compared(rows.iter());
+        let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
+        let outside = compared.iter().filter(|row| row.is_met() == Some(false));
+        let base = (self.compared)(None, Effort::Quick)?;
+        let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
+        let tried: Vec<Option<Option<Tried>>> = numbers
+            .par_iter()
+            .map(|constant| {
+                if watch.is_over() {
+                    return None;
+                }
+                let tried = self.change(constant, &base);
+                watch.done(&constant.path(), Picoseconds::ZERO);
+                Some(tried)
+            })
+            .collect();
+        let not_raised = tried.iter().filter(|one| one.is_none()).count();
+        let mut tried: Vec<Tried> = tried.into_iter().flatten().flatten().collect();
+        let changed = tried.len();
+        tried.sort_by(|a, b| b.influence.average.total_cmp(&a.influence.average));
+        let set = ValidatedSet {
+            set: self.name.to_owned(),
+            rows: self.rows,
+            constants: constants.len(),
+            fitted: constants.iter().filter(|one| one.provenance == Provenance::Fit).count(),
+            compared: errors_of(compared.iter().copied()),
+            predicted: errors_of(predicted),
+            outside: outside.map(|row| row.label.clone()).collect(),
+            influences: tried.iter().take(NAMED).map(|tried| tried.influence.clone()).collect(),
+            changed,
+            fixed: numbers.len() - not_raised - changed,
+            not_raised,
+            file: None,
+            measured: Vec::new(),
+        };
+        Ok(Validated { set, rows, tried })
+    }
+
+    /// Changes a constant and compares the rows; `None` if it cannot have the other value.
+    fn change(&self, constant: &Constant, base: &[Row]) -> Option<Tried> {
+        let value = number_of(&constant.value)?;
+        let changed_to = changed(value, constant.unit);
+        let rows = (self.compared)(Some((&constant.path(), changed_to)), Effort::Quick).ok()?;
+        let change = |(before, after): (&Row, &Row)| {
+            let (before, after) = before.simulated.zip(after.simulated)?;
+            Some((after - before) / before)
+        };
+        let changes = base.iter().zip(&rows).map(|pair| change(pair).unwrap_or(f64::NAN));
+        let changes: Vec<f64> = changes.collect();
+        let finite = || changes.iter().zip(base).filter(|(change, _)| change.is_finite());
+        let sum: f64 = finite().map(|(change, _)| change.abs()).sum();
+        let (largest, row) = finite().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+        let influence = Influence {
+            constant: constant.path(),
+            value,
+            changed_to,
+            unit: constant.unit.to_owned(),
+            average: sum / finite().count().max(1) as f64,
+            row: row.label.clone(),
+            largest: *largest,
+        };
+        Some(Tried { influence, changes })
+    }
 }
 
 /// Returns the number that a lab file writes as `4_096` or `49.5`; `None` for zero, which has no

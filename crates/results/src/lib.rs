@@ -29,6 +29,7 @@ macro_rules! listed {
 
 mod bench;
 mod bridge;
+mod calibration;
 mod comparison;
 mod explanation;
 mod fit;
@@ -49,6 +50,7 @@ pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, ScenarioResult, T
 pub use bridge::{
     Bridge, BridgeCopy, BridgeReport, BridgeStage, BridgeStep, BridgeTransfer, Overlap,
 };
+pub use calibration::{CalibratedConstant, CalibratedRow, Calibration};
 pub use comparison::{Compared, ComparedBottleneck, ComparedFigure, SingleFigure};
 pub use explanation::{
     Better, CLOSE, Consequence, Explanation, Figure, HasWhy, Limit, LimitKind, Step, Trial,
@@ -67,7 +69,7 @@ pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{Overhead, OverheadRow, Parameter, Sweep, SweepRow};
 pub use torture::{FailedSeed, Torture, TortureEvents};
-pub use validation::{Influence, RowErrors, ValidatedSet, Validation};
+pub use validation::{ComparedRow, Influence, RowErrors, ValidatedRow, ValidatedSet, Validation};
 pub use what_if::{BeforeAfter, ChangedPairs, ExplainedPair, TuneStep, TuneTrial, Tuning, WhatIf};
 
 /// Returns each item once, in the order in which they come first.

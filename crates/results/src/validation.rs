@@ -45,6 +45,57 @@ pub struct ValidatedSet {
     pub fixed: usize,
     /// Number of constants that were not changed, because the validation was interrupted before.
     pub not_raised: usize,
+    /// The file of measurements; `None` of a published set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The rows of that file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<ValidatedRow>,
+}
+
+/// A measured row beside the lab, and the constant that changes it most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValidatedRow {
+    /// The row.
+    #[serde(flatten)]
+    pub row: ComparedRow,
+    /// Path of the constant that changes the row most, if one does.
+    pub moved_by: Option<String>,
+    /// The change of the row with that of the constant, as a fraction, with its sign.
+    pub change: Option<f64>,
+}
+
+/// A measured row beside the lab's figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparedRow {
+    /// Number of the row in its file, from 1.
+    pub row: usize,
+    /// Line in its file, from 1.
+    pub line: usize,
+    /// The flow: `nic0:host0:read`.
+    pub flow: String,
+    /// Bytes of one operation.
+    pub bytes: u64,
+    /// Operations in flight, if the file says it.
+    pub in_flight: Option<u32>,
+    /// Memory that the operations go through, bytes, if the file says it.
+    pub window_bytes: Option<u64>,
+    /// `rate` or `latency`.
+    pub quantity: String,
+    /// Unit of both figures.
+    pub unit: String,
+    /// The measured figure.
+    pub measured: f64,
+    /// The lab's figure.
+    pub simulated: f64,
+    /// (simulated - measured) / measured.
+    pub error: f64,
+    /// Largest error that is allowed, as a fraction.
+    pub tolerance: f64,
+    /// `input`, `fit` or `predicted`.
+    pub kind: String,
+    /// Remarks of the file.
+    pub note: String,
 }
 
 /// Errors of some rows.

@@ -14,18 +14,27 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 43] = [
+const PAGES: [&str; 44] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
     "validate", "compare", "fit", "device", "device list", "device info", "device bind",
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get",
-    "bridge roundtrip", "bridge copy", "bridge bench", "completions",
+    "bridge roundtrip", "bridge copy", "bridge bench", "completions", "calibrate",
 ];
 
 /// Examples of `validate` that have a test of their own.
 const VALIDATIONS: [&str; 2] = ["validate pciebench", "validate pciebench --json"];
+
+/// Measurements of the examples: reads that are slower than the lab's.
+const FLOWS: &str = "\
+flow,size,value,unit,outstanding
+card0:host0:read,64,950,ns,
+card0:host0:read,512,1100,ns,
+card0:host0:read,64,68,MB/s,1
+card0:host0:write,4K,3.5,GB/s,
+";
 
 #[test]
 fn exit_code_2_for_an_empty_command_line() {
@@ -110,6 +119,7 @@ fn the_examples_work() {
             let lab = stdout_of("lab show minimal --file");
             std::fs::write(folder.join("my-lab.toml"), lab).unwrap();
             std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
+            std::fs::write(folder.join("flows.csv"), FLOWS).unwrap();
             std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
             for dump in ["server.txt", "nccl.xml"] {
                 let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps");

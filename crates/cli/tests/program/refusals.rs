@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 133] = [
+const REFUSED: [&str; 142] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -24,6 +24,15 @@ const REFUSED: [&str; 133] = [
     "torture --lab nowhere",
     "reproduce nowhere",
     "validate nowhere",
+    "validate nowhere.toml",
+    "validate minimal --csv nowhere",
+    "validate --csv nowhere",
+    "calibrate minimal nowhere",
+    "calibrate minimal nowhere --fit part.host.memory.read_latency_ns",
+    "calibrate nowhere x.csv --fit a.b",
+    "calibrate minimal x.csv --fit a.b=2..1",
+    "calibrate minimal x.csv --fit =1..2",
+    "calibrate minimal x.csv --fit a.b --rows 4-1",
     // Seeds.
     "torture --seeds 5..5",
     "torture --seeds many",

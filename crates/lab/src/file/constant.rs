@@ -3,6 +3,8 @@
 
 use strum::{Display, IntoStaticStr, VariantArray};
 
+use crate::keys::{FASTEST_GB_PER_S, Kind, LONGEST_NS, SLOWEST_GB_PER_S};
+
 /// Kind of a constant's source: the first word of its `source`.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
@@ -70,6 +72,10 @@ pub struct Constant {
     pub line: usize,
     /// Whether it is a number, which [`Lab::with_constant`](crate::Lab::with_constant) may replace.
     pub is_number: bool,
+    /// The numbers that its key allows; `None` if they are not all of a range, or it is a word.
+    pub numbers: Option<Numbers>,
+    /// Bytes of the file that are the constant, its value, and its source in quotes.
+    pub(super) spans: [std::ops::Range<usize>; 3],
 }
 
 impl Constant {
@@ -104,6 +110,37 @@ pub(crate) fn unit_of(key: &str) -> &'static str {
     ];
     let found = UNITS.iter().find(|(end, _)| key.ends_with(end));
     found.map_or(if key == "gb_per_s" { "GB/s" } else { "" }, |(_, unit)| unit)
+}
+
+/// Numbers that a key allows: all between two, or all whole ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Numbers {
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+    /// Whether they are whole.
+    pub are_whole: bool,
+}
+
+// Bounds of keys are numbers.
+impl Eq for Numbers {}
+
+impl Numbers {
+    /// Returns those of a kind of key, if it allows all of a range.
+    pub(super) fn of(kind: Kind) -> Option<Self> {
+        let (low, high, are_whole) = match kind {
+            Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => {
+                (low as f64, high as f64, true)
+            }
+            Kind::Time => (0.0, LONGEST_NS, false),
+            Kind::Positive(high) => (f64::MIN_POSITIVE, high, false),
+            Kind::Rate | Kind::RateOrInfinite => (SLOWEST_GB_PER_S, FASTEST_GB_PER_S, false),
+            Kind::Share(high) => (0.0, high, false),
+            _ => return None,
+        };
+        Some(Self { low, high, are_whole })
+    }
 }
 
 #[cfg(test)]

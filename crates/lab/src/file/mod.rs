@@ -8,6 +8,7 @@ mod instances;
 mod model;
 mod networks;
 pub mod parts;
+mod rewritten;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -360,6 +360,8 @@ impl<'a> Table<'a> {
             source: text,
             line: self.source.line(span.start),
             is_number: number(value.get_ref()).is_some(),
+            numbers: super::constant::Numbers::of(self.keys.key(key).kind),
+            spans: [span.clone(), value.span(), source.span()],
         };
         self.source.constants.borrow_mut().insert(span.start, constant);
         Ok(Some(Found { value, ..found }))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The shipped labs: their constants, and their trees after enumeration.
 
-use crosslane_lab::{Lab, Provenance, open, shipped};
+use crosslane_lab::{Constant, Lab, Provenance, open, shipped};
 
 fn loaded(name: &str) -> Lab {
     open(name).unwrap_or_else(|error| panic!("{error}"))
@@ -116,4 +116,35 @@ fn constant_replaced_by_the_variant_is_refused() {
         let sentence = format!("there is no number among the constants named {path}");
         assert!(error.starts_with(&sentence), "{error}");
     }
+}
+
+/// Every number of every lab and variant, with itself and another source in its place.
+#[test]
+fn numbers_are_rewritten_where_they_stand() {
+    let source = "rows 1-2 of \"a\\b.csv\"";
+    for shipped in shipped() {
+        let plain = loaded(shipped.name);
+        let variants = plain.file().variants.iter();
+        let variants: Vec<_> = variants.map(|one| plain.with_variant(&one.name).unwrap()).collect();
+        for lab in std::iter::once(&plain).chain(&variants) {
+            let numbers = || lab.constants().filter(|constant| constant.is_number);
+            let change = |constant: &Constant| {
+                let value = constant.value.parse().unwrap();
+                (constant.path(), value, format!("fit: {source}"))
+            };
+            let text = lab.file().rewritten(&numbers().map(change).collect::<Vec<_>>()).unwrap();
+            let again = Lab::from_text("again.toml", &text).unwrap();
+            let again =
+                lab.variant().map_or(again.clone(), |name| again.with_variant(name).unwrap());
+            for (old, new) in lab.constants().zip(again.constants()) {
+                assert_eq!((old.path(), &old.value, old.line), (new.path(), &new.value, new.line));
+                let expected = if old.is_number { source } else { &old.source };
+                assert_eq!(new.source, expected, "{}", old.path());
+            }
+            assert_eq!(lab.constants().count(), again.constants().count());
+        }
+    }
+    let error = loaded("minimal").file().rewritten(&[("part.x".into(), 1.0, "fit: y".into())]);
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("there is no constant named part.x"), "{error}");
 }

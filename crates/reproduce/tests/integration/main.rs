@@ -2,6 +2,8 @@
 //! Tests of `crosslane-reproduce` from outside, in one program.
 
 mod aws_f1;
+mod calibration;
+mod fuzz_measured;
 mod interrupted;
 mod kc705;
 mod nget;
