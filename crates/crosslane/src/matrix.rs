@@ -263,8 +263,8 @@ fn pair(
     Ok(Pair { from, to, way, likeness, payload_bytes })
 }
 
-/// Returns the least Max_Payload_Size on the way of a flow, if not all are equal and no root complex
-/// cuts what it passes on (PCIe 6.x 1.3.1).
+/// Returns the least Max_Payload_Size on the way of a flow, if not all are equal and no root
+/// complex cuts what it passes on (PCIe 6.x 1.3.1).
 fn least_payload_bytes(lab: &Lab, running: &RunningLab, planned: &PlannedFlow) -> Option<u32> {
     let fabric = &running.fabric;
     let ends = planned.requests.iter().chain(&planned.completions).flat_map(|direction| {
