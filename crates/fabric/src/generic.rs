@@ -10,7 +10,7 @@ use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
 
-use crate::completer::{Completer, Piece, Read};
+use crate::completer::{Completer, Pace, Piece, Read};
 use crate::counters::IdleReason;
 use crate::device::{Consumed, Device, DevicePort, Received, bar_offset_bytes};
 use crate::errors::ErrorKind;
@@ -20,6 +20,7 @@ use crate::memory::Memory;
 use crate::parameters::{EndpointParameters, RequesterParameters};
 use crate::pattern;
 use crate::trace::HeaderLine;
+use crate::wire::WireTime;
 
 /// Timer token that makes the requester look for work.
 pub(crate) const STEP: u32 = 0;
@@ -102,6 +103,11 @@ pub struct GenericEndpoint {
     turn: usize,
     /// Posts of reads and of writes.
     posts: [Posts; 2],
+    /// Rates of reads and of writes, and the time from which the next may go.
+    paces: [Pace; 2],
+    paced: [WireTime; 2],
+    /// The same, in ps.
+    paced_ps: [u64; 2],
     engine_free_ps: u64,
     timer_ps: u64,
     tags: Vec<Option<Outstanding>>,
@@ -126,6 +132,10 @@ impl GenericEndpoint {
             works: Vec::new(),
             turn: 0,
             posts: [Posts::default(); 2],
+            paces: [requester.read_bytes_per_second, requester.write_bytes_per_second]
+                .map(Pace::new),
+            paced: [WireTime::default(); 2],
+            paced_ps: [0; 2],
             engine_free_ps: 0,
             timer_ps: u64::MAX,
             tags: vec![None; usize::from(requester.tags)],
@@ -251,9 +261,12 @@ impl GenericEndpoint {
             Posting::At(time_ps) => time_ps,
             _ => u64::MAX,
         };
+        let paced_ps = self.paced_ps;
+        let may_begin_ps =
+            |current: &Current| current.not_before_ps.max(paced_ps[usize::from(current.writing)]);
         if let Some(current) = work.read_backs.front() {
-            if current.not_before_ps > now_ps {
-                again_ps = again_ps.min(current.not_before_ps);
+            if may_begin_ps(current) > now_ps {
+                again_ps = again_ps.min(may_begin_ps(current));
             } else if !self.free_tags.is_empty() {
                 return Next::Tlp(*current);
             } else if work.queue.is_empty() {
@@ -261,8 +274,8 @@ impl GenericEndpoint {
             }
         }
         match work.queue.front() {
-            Some(current) if current.not_before_ps > now_ps => {
-                Next::At(again_ps.min(current.not_before_ps))
+            Some(current) if may_begin_ps(current) > now_ps => {
+                Next::At(again_ps.min(may_begin_ps(current)))
             }
             Some(current) if !current.writing && self.free_tags.is_empty() => Next::NoTag,
             Some(current) => Next::Tlp(*current),
@@ -332,6 +345,12 @@ impl GenericEndpoint {
         let now_ps = port.now_ps();
         let p = &self.requester;
         self.engine_free_ps = now_ps + engine_ps(p, &header) + p.tlp_gap.0;
+        let way = usize::from(current.writing);
+        let ticks = self.paces[way].ticks(bytes.into());
+        if ticks > 0 {
+            self.paced[way] = self.paced[way].max(WireTime::at(now_ps)).plus_ticks(ticks);
+            self.paced_ps[way] = self.paced[way].ceil_ps();
+        }
         let work = &mut self.works[at];
         let reads_back = kind == FlowKind::WriteRead && !current.writing;
         let queue = if reads_back { &mut work.read_backs } else { &mut work.queue };

@@ -371,6 +371,10 @@ parameters! {
         read_finish: Picoseconds [any; 0],
         /// Rate of a copy inside the card, before a write and after a read.
         copy_bytes_per_second: f64 [rate, "copy_gb_per_s"],
+        /// Rate at which it asks for data, of all its flows together: what a copy engine reads.
+        read_bytes_per_second: f64 [rate, "read_gb_per_s"],
+        /// Rate at which it sends data, of all its flows together: what a copy engine writes.
+        write_bytes_per_second: f64 [rate, "write_gb_per_s"],
         /// Time after which an unanswered read fails.
         completion_timeout: Picoseconds [any],
     }

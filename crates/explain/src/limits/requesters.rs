@@ -8,6 +8,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
+use super::memories::rate_words;
 use super::ways::{Feed, Requester, Target, Ways};
 use super::{NO_TIME, Spots};
 
@@ -120,6 +121,7 @@ pub(super) fn find(spots: &mut Spots<'_>) {
         }
         if let Requester::Generic(_) = requester {
             operation_gaps(spots, index, reads);
+            rates(spots, index);
         }
     }
     receivers(spots);
@@ -248,6 +250,23 @@ fn operation_gaps(spots: &mut Spots<'_>, index: usize, reads: bool) {
         let p = &mut part.parameters.requester;
         (p.operation_gap, p.write_interval, p.read_interval) = (NO_TIME, NO_TIME, NO_TIME);
     });
+}
+
+/// The rates at which a generic requester reads and writes.
+fn rates(spots: &mut Spots<'_>, index: usize) {
+    let p = &spots.file.endpoints[index].part.parameters.requester;
+    let rates = [("reads", p.read_bytes_per_second), ("writes", p.write_bytes_per_second)];
+    for (role, rate) in rates.into_iter().filter(|(_, rate)| rate.is_finite()) {
+        let words = format!("the {} at which {{}} {role}", rate_words(rate));
+        let spot = spots.endpoint(index, LimitKind::Datapath, words, "any rate", move |part| {
+            let p = &mut part.parameters.requester;
+            match role {
+                "reads" => p.read_bytes_per_second = f64::INFINITY,
+                _ => p.write_bytes_per_second = f64::INFINITY,
+            }
+        });
+        spot.role = role;
+    }
 }
 
 /// The staging memory of engines that read, if another channel takes the data, or if it holds less

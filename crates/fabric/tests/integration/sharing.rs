@@ -200,3 +200,24 @@ fn busy_and_idle_time_are_all_the_time() {
         }
     }
 }
+
+/// The engines of a card move what their rates allow, whatever the link could, in each direction.
+#[test]
+fn a_requester_keeps_to_its_rates() {
+    for (kind, most) in [(FlowKind::Read, 1.5e9), (FlowKind::Write, 0.8e9)] {
+        let mut settings = Settings::ideal(rate(3, 8), 256);
+        settings.requester.read_bytes_per_second = 1.5e9;
+        settings.requester.write_bytes_per_second = 0.8e9;
+        let mut stand = direct(&settings);
+        // Two flows share it.
+        let flows = [0, 1].map(|at| {
+            let mut flow = stand.flow(0, kind, BusAddress(at << 20), 4096);
+            (flow.operations, flow.outstanding, flow.window_bytes) = (500, 8, 8 * 4096);
+            flow
+        });
+        let reports = stand.run(flows.to_vec());
+        let rates = reports.iter().map(|report| report.steady_bytes_per_second().unwrap());
+        let all: f64 = rates.sum();
+        assert!(off(all, most) < 0.01, "{kind:?}: {all}");
+    }
+}

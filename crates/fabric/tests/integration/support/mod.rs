@@ -122,6 +122,8 @@ impl Settings {
                 read_start: Picoseconds::ZERO,
                 read_finish: Picoseconds::ZERO,
                 copy_bytes_per_second: f64::INFINITY,
+                read_bytes_per_second: f64::INFINITY,
+                write_bytes_per_second: f64::INFINITY,
                 completion_timeout: ns(10_000_000),
             },
             cuts_peers: false,
