@@ -302,12 +302,12 @@ pub struct RootComplexParameters {
     pub completer: CompleterParameters,
     /// Transfers between root ports, or between those of one socket.
     pub peer_to_peer: PeerToPeer,
-    /// Whether it cuts what it passes on to the Max_Payload_Size of the port that it leaves by
-    /// (PCIe 6.x 1.3.1); if not, a receiver refuses what is longer than its own.
-    pub cuts_peers: bool,
     /// The last-level cache, or that of each socket; `None` if every request takes as long as its
     /// memory's constants say.
     pub cache: Option<CacheParameters>,
+    /// Whether it cuts what it passes on to the Max_Payload_Size of the port that it leaves by
+    /// (PCIe 6.x 1.3.1); if not, a receiver refuses what is longer than its own.
+    pub cuts_peers: bool,
     /// Translation of device addresses, by each socket; `None` if devices use memory addresses
     /// directly.
     pub iommu: Option<IommuParameters>,

@@ -235,9 +235,7 @@ impl RootComplex {
 
     /// Notes what a program on the host has written, without taking time.
     pub fn note_host_write(&mut self, address: u64, bytes: u64) {
-        if self.parameters.cache.is_some()
-            && let Some(cache) = self.completer_at(address).0.cache()
-        {
+        if let Some(cache) = self.completer_at(address).0.cache() {
             cache.fill(address, bytes);
         }
     }
@@ -279,7 +277,7 @@ impl RootComplex {
         let read = Read { header: *header, memory_address: header.address.0, origin: at.direction };
         let now_ps = fabric.events.now_ps();
         fabric.packets.remove(at.index);
-        let begin_ps = match self.parameters.cache {
+        let begin_ps = match self.completer_at(header.address.0).0.cache() {
             Some(_) => self.cached_ps(fabric, now_ps, header),
             None => now_ps,
         };

@@ -124,13 +124,14 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
         read_completion_boundary_bytes: 64,
         ..Policy::default()
     };
+    let buffers = 1 << 20..1 << 30;
     let running = |root_complex: NodeId, id: HostId, tree| RunningHost {
         id,
         name: format!("host{}", id.0),
         root_complex,
         tree,
-        buffers: 1 << 20..1 << 30,
-        socket_buffers: vec![1 << 20..1 << 30],
+        buffers: buffers.clone(),
+        socket_buffers: vec![buffers.clone()],
         numa_node: 0,
         cpu: part.parameters.cpu,
         direct: Vec::new(),

@@ -188,8 +188,8 @@ tables! {
         identity: Identity;
         /// Host memory, bytes; of several sockets, that of each, in whole pages of 4 KiB.
         memory_bytes: Whole(1 << 20, 1 << 44);
-        /// Sockets, all alike: each has root ports, memory, an IOMMU if the host has any, and the
-        /// cores of `cpu`.
+        /// Sockets, all alike: each has root ports, memory, a cache and an IOMMU if the host has
+        /// them, and the cores of `cpu`.
         sockets: Whole(1, MAX_SOCKETS as u64) => Is(1.0);
         /// The way from each socket to each other one; needed where there are several.
         hop: Table(&HOP) => Nothing;
