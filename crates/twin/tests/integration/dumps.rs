@@ -107,7 +107,7 @@ fn a_lab_has_all_links_and_settings_of_the_machine() {
     // What nobody says is at the first one, and with it all of the machine.
     let unsaid = SERVER.replace("\tNUMA node: 1\n", "");
     let (text, gaps) = self::lab(&machine(&unsaid));
-    assert!(!text.contains("socket") && gaps.len() == 2, "{gaps:?}");
+    assert!(!text.contains("socket") && gaps.len() == 3, "{gaps:?}");
 }
 
 /// What is pasted into an issue is quoted, indented, and has other line ends.
