@@ -86,10 +86,13 @@ fn a_listing_becomes_a_lab() {
         assert!(page.contains("nic0      0000:1b:00.0"), "{page}");
         assert!(page.contains("Gen3 x8 of Gen3 x16"), "{page}");
         assert!(page.contains("0000:1b:00.1: left out: a further function"), "{page}");
+        assert!(page.contains("nvidia-ampere      NVIDIA GPU of the Ampere"), "{page}");
+        assert!(page.contains("0000:19:00.0, 0000:1a:00.0"), "{page}");
     }
     let json = json_of(&format!("{import} --json"));
     assert_eq!(json["endpoints"][3]["name"], "nvme0");
     assert_eq!(json["gaps"].as_array().unwrap().len(), 3);
+    assert_eq!(json["parts"][0]["part"], "intel-ice-lake-sp");
     let text = std::fs::read_to_string(&lab).unwrap();
     assert_eq!(stdout_of(&format!("lab import {}", dump.display())), text);
     let checked = stdout_of(&format!("lab check {}", lab.display()));
