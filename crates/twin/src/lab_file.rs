@@ -483,13 +483,19 @@ fn host_part(
         read(text, "read_completion_boundary_bytes", bytes, "Link Control of the root port");
     }
     // No completion is shorter than the boundary.
-    let is_short = part.value("memory", "completion_bytes").is_some_and(|it| it.contains("= 64"));
-    if boundary == Some(128) && is_short {
-        let source = "assumption: one for each boundary; some hosts join them";
-        assume(text, &[("completion_bytes", "128, low = 128, high = 256", source)]);
+    let is_below = |key| part.value("memory", key).is_some_and(|value| value.contains("= 64"));
+    let source = "assumption: no less than the boundary";
+    for (key, value) in
+        [("short_completion_bytes", "128"), ("completion_bytes", "256, low = 128, high = 256")]
+    {
+        if boundary == Some(128) && is_below(key) {
+            assume(text, &[(key, value, source)]);
+        }
     }
-    let tables = ["memory", "peer_to_peer", "cpu", "iommu"];
-    for table in tables.into_iter().filter(|table| has_iommu || *table != "iommu") {
+    for table in ["memory", "peer_to_peer", "cache", "cpu", "iommu"] {
+        if !part.has(table) || (table == "iommu" && !has_iommu) {
+            continue;
+        }
         if table != "memory" {
             let _ = write!(text, "\n[part.host.{table}]\n");
         }

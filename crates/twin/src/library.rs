@@ -67,6 +67,11 @@ impl Part {
         self.devices.is_empty() && self.classes.is_empty()
     }
 
+    /// Whether it has constants in a table.
+    pub(crate) fn has(&self, table: &str) -> bool {
+        self.constants.iter().any(|constant| constant.table == table)
+    }
+
     /// Returns the value of a constant as a lab file has it.
     pub(crate) fn value(&self, table: &str, key: &str) -> Option<&str> {
         let found = self.constants.iter().find(|it| it.table == table && it.key == key);

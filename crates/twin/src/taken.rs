@@ -18,7 +18,8 @@ pub struct Taken {
     /// Whether the part is known by the devices' IDs or their class; otherwise it stands for all
     /// that no part is known for.
     pub is_match: bool,
-    /// Addresses of root ports, upstream ports of switches, or endpoints.
+    /// Addresses of root ports, upstream ports of switches, or endpoints; none of a host whose
+    /// root ports no dump shows.
     pub devices: Vec<Address>,
 }
 
@@ -36,17 +37,24 @@ impl<'a> PartsTaken<'a> {
     /// Finds the part of a device, and notes it.
     pub fn take(&mut self, kind: PartKind, device: &PciFunction) -> &'a Part {
         let part = self.library.part(kind, Some(device));
-        match self.taken.iter_mut().find(|taken| taken.part == part.name) {
-            Some(taken) => taken.devices.push(device.address),
-            None => self.taken.push(Taken {
-                kind,
+        self.note(part).push(device.address);
+        part
+    }
+
+    /// Notes a part. Returns the devices that were taken for it.
+    fn note(&mut self, part: &Part) -> &mut Vec<Address> {
+        let known = self.taken.iter().position(|taken| taken.part == part.name);
+        let at = known.unwrap_or_else(|| {
+            self.taken.push(Taken {
+                kind: part.kind,
                 part: part.name.clone(),
                 summary: part.summary.clone(),
                 is_match: !part.is_general(),
-                devices: vec![device.address],
-            }),
-        }
-        part
+                devices: Vec::new(),
+            });
+            self.taken.len() - 1
+        });
+        &mut self.taken[at].devices
     }
 
     /// Chooses the part of a host: of the root ports that the library knows, that of those with
@@ -64,6 +72,8 @@ impl<'a> PartsTaken<'a> {
         // The first of several with as many.
         let most = lanes.iter().rev().max_by_key(|(part, lanes)| (!part.is_general(), *lanes));
         let host = most.map_or_else(|| of_port(None), |(part, _)| *part);
+        // Even if no dump shows a root port.
+        self.note(host);
         let mut others = Vec::new();
         for port in plan.ports(None) {
             let part = self.library.part(PartKind::RootComplex, Some(port));

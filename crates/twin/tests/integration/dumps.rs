@@ -146,7 +146,7 @@ fn devices_are_taken_for_parts_of_the_library() {
     let latency = constant(&exported.text, "host.memory", "read_latency_ns");
     assert!(latency.contains("low = ") && latency.ends_with(" [root-complex]\" }"), "{latency}");
     let bytes = constant(&exported.text, "host.memory", "completion_bytes");
-    assert!(bytes.contains("value = 128, low = 128"), "{bytes}");
+    assert!(bytes.contains("value = 256, low = 128"), "{bytes}");
     let lab = Lab::from_text("twin.toml", &exported.text).unwrap();
     assert!(lab.extremes().unwrap_or_else(|error| panic!("{error}")).is_some());
 
@@ -262,6 +262,13 @@ fn topologies_alone_are_labs_with_assumptions() {
         assert_eq!(text.matches("[[switch]]").count(), 1, "{text}");
         assert!(gaps.iter().any(|gap| gap.contains("no BAR is shown")), "{gaps:?}");
     }
+    // No root port is in this one.
+    let exported = export_machine(&machine(NCCL), "twin", &LIBRARY).unwrap();
+    let host = &exported.parts[0];
+    assert_eq!(
+        (host.part.as_str(), host.is_match, &host.devices[..]),
+        ("root-complex", false, &[][..])
+    );
     let (_, gaps) = lab(&machine(HWLOC));
     assert!(gaps.iter().any(|gap| gap.contains("31.51 GB/s may be Gen4 x16 or Gen5 x8")));
 }
