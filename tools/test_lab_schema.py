@@ -40,6 +40,11 @@ WRONG = {
     "a time below 0": (("part", "card", "port", "receive_latency_ns"), {"value": -1, **SOURCE}),
     "no identity": (("part", "card", "identity"), {"value": "12:34", **SOURCE}),
     "a key of another device": (("part", "card", "engine", "outstanding_reads"), SOURCE),
+    "a range of one end": (("part", "card", "requester", "tags"), {"value": 8, "low": 1, **SOURCE}),
+    "a range of a word": (
+        ("part", "host", "peer_to_peer", "allowed"),
+        {"value": True, "low": 0, "high": 1, **SOURCE},
+    ),
     "a kind of no part": (("part", "card", "kind"), "cards"),
     "a table in a table's place": (("host",), {}),
 }
@@ -52,6 +57,13 @@ def test_mistakes_are_refused(what: str) -> None:
     reduce(getitem, path, wrong)[key] = value
     with pytest.raises(fastjsonschema.JsonSchemaException):
         CHECK(wrong)
+
+
+def test_a_number_has_a_range() -> None:
+    ranged = copy.deepcopy(lab("minimal"))
+    tags = ranged["part"]["card"]["requester"]["tags"]
+    ranged["part"]["card"]["requester"]["tags"] = {**tags, "low": 32, "high": 256}
+    CHECK(ranged)
 
 
 @pytest.mark.parametrize("path", ["lab", "part.card.port", "part.card.requester.tags", "host"])

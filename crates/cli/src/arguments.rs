@@ -188,8 +188,9 @@ Examples:
 Here server.txt is what `lspci -vvvnnD > server.txt` has written on the machine, run by root. A
 dump is a listing of `lspci -vvv`, also as pasted into an issue (with -xxxx its bytes count more
 than its words), a folder or tar file of /sys/bus/pci, hwloc's XML (`lstopo machine.xml`), or
-NCCL's (NCCL_TOPO_DUMP_FILE). The lab has every endpoint with a link above it. What the dumps do
-not show is assumed, and listed.")]
+NCCL's (NCCL_TOPO_DUMP_FILE). The lab has every endpoint with a link above it. What no register
+says comes from a library of parts, by PCI ID, as a range where nobody publishes it. What the dumps
+do not show is assumed, and listed.")]
     Import {
         /// Dumps of one machine.
         #[arg(required = true, value_hint = ValueHint::AnyPath)]
@@ -245,7 +246,9 @@ The tree is in the style of `lspci -tv`. A link's ceiling is its rate less encod
 ordered sets, times payload over payload, framing, header and LCRC, for TLPs of Max_Payload_Size
 with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the traffic and are
 not taken off here. A link of generation 6 has the rate of the TLP bytes of its FLITs, without
-framing and LCRC. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
+framing and LCRC. MB/s is 1000000 bytes a second, MiB/s is 1048576.
+
+Where constants of the lab have ranges, the figures of --matrix have them too.")]
 pub struct TopoArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),

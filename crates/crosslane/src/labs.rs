@@ -49,6 +49,8 @@ pub fn constants(lab: &Lab) -> LabConstants {
     let constants = lab.constants().map(|constant| LabConstant {
         path: constant.path(),
         value: constant.value.clone(),
+        low: constant.range.map(|range| range.low.to_string()),
+        high: constant.range.map(|range| range.high.to_string()),
         unit: constant.unit.to_owned(),
         provenance: constant.provenance.word().to_owned(),
         source: constant.source.clone(),
@@ -82,6 +84,7 @@ pub fn check_file(path: &str) -> Result<LabFileCheck, LabError> {
 /// # Errors
 /// A lab that cannot be built.
 pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
+    lab.extremes()?;
     let running = lab.build(1)?;
     let topology = topology(lab, &running);
     let (mut warnings, mut notes) = (Vec::new(), Vec::new());

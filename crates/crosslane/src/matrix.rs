@@ -14,7 +14,7 @@ use crosslane_experiment::{
 };
 use crosslane_fabric::{FlowKind, NodeKind};
 use crosslane_lab::{Lab, RunningLab};
-use crosslane_results::topology::{Matrix, MatrixNode, MatrixPair, Way};
+use crosslane_results::topology::{FigureRange, Matrix, MatrixNode, MatrixPair, Way};
 use rayon::prelude::*;
 
 /// Operations in flight.
@@ -63,11 +63,45 @@ struct Figures {
     problem: Option<String>,
 }
 
-/// Measures all pairs of a lab.
+/// Measures all pairs of a lab: where its constants have ranges, at both ends of them too.
 ///
 /// # Errors
 /// A lab that cannot be built, and a run that fails for another reason than its way.
 pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, ExperimentError> {
+    let mut matrix = typical(lab, progress)?;
+    for extreme in lab.extremes()?.into_iter().flatten() {
+        let found = typical(&Arc::new(extreme), progress)?;
+        // Constants change no way, so that the pairs come in the same order.
+        for (pair, other) in matrix.pairs.iter_mut().zip(&found.pairs) {
+            widen(pair, other);
+        }
+    }
+    Ok(matrix)
+}
+
+/// Widens the ranges of a pair's figures by those of the same pair at one end.
+fn widen(pair: &mut MatrixPair, other: &MatrixPair) {
+    let wider = |range: &mut Option<FigureRange>, figure: Option<f64>, other: Option<f64>| {
+        if let Some((figure, other)) = figure.zip(other) {
+            let known = range.unwrap_or(FigureRange { low: figure, high: figure });
+            let (low, high) = (known.low.min(other), known.high.max(other));
+            *range = (low < high).then_some(FigureRange { low, high });
+        }
+    };
+    wider(
+        &mut pair.one_way_range_bytes_per_second, pair.one_way_bytes_per_second,
+        other.one_way_bytes_per_second,
+    );
+    wider(
+        &mut pair.both_ways_range_bytes_per_second,
+        pair.both_ways_bytes_per_second,
+        other.both_ways_bytes_per_second,
+    );
+    wider(&mut pair.read_latency_range_ns, pair.read_latency_ns, other.read_latency_ns);
+}
+
+/// Measures all pairs with the values of the constants.
+fn typical(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, ExperimentError> {
     let All { ends, pairs, closed } = All::of(lab)?;
     let mut alike: BTreeMap<&str, &Pair> = BTreeMap::new();
     for pair in &pairs {
@@ -85,6 +119,7 @@ pub fn matrix(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, Experim
         both_ways_bytes_per_second: found.both_ways,
         read_latency_ns: found.latency_ns,
         problem: found.problem,
+        ..MatrixPair::default()
     };
     let measured = pairs.iter().map(|pair| {
         let found = figures.get(pair.likeness.as_str()).cloned().unwrap_or_default();

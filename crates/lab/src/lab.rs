@@ -16,7 +16,7 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
 use crate::error::{LabError, Problem, Result, nearest};
-use crate::file::constant::Constant;
+use crate::file::constant::{Constant, ValueRange};
 use crate::file::parts::EndpointPart;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES, no_socket};
 use crate::shipped::shipped;
@@ -141,6 +141,27 @@ impl Lab {
         Ok(lab)
     }
 
+    /// Returns the same lab at the slow and at the fast end of its constants' ranges (see
+    /// [`ValueRange`](crate::ValueRange)); `None` if no constant in force has one. An
+    /// [edited](Self::edited) lab has none.
+    ///
+    /// # Errors
+    /// Ends that contradict other constants, such as a buffer too small for one payload.
+    pub fn extremes(&self) -> Result<Option<[Self; 2]>> {
+        let ranges: Vec<(String, ValueRange)> =
+            self.constants().filter_map(|it| Some((it.path(), it.range?))).collect();
+        if ranges.is_empty() {
+            return Ok(None);
+        }
+        let at = |is_fast: bool| {
+            let mut replaced = self.replaced.clone();
+            replaced.extend(ranges.iter().map(|(path, range)| (path.clone(), range.end(is_fast))));
+            let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
+            Ok(Self { engines: self.engines.clone(), ..lab })
+        };
+        Ok(Some([at(false)?, at(true)?]))
+    }
+
     /// Returns the same lab with engines of this kind. Whether the gateware is available and fits
     /// each engine is checked only when the lab is built.
     #[must_use]
@@ -159,13 +180,14 @@ impl Lab {
 
     /// Returns the same lab with its hosts, switches, endpoints and links changed by `edit`.
     /// [`constants`](Self::constants) and [`file`](Self::file)'s text remain those of the file, and
-    /// choosing a variant or constant afterwards discards the edit.
+    /// choosing a variant or constant afterwards discards the edit. Ranges are forgotten.
     ///
     /// # Errors
     /// If the edited lab can no longer be wired.
     pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self> {
         let mut lab = self.clone();
         edit(&mut lab.file);
+        lab.file.constants.iter_mut().for_each(|constant| constant.range = None);
         wiring::check(&lab.file)?;
         Ok(lab)
     }

@@ -36,7 +36,8 @@ pub use executor::{
     Stuck, Task, WhyStuck,
 };
 pub use file::LabFile;
-pub use file::constant::{Constant, Provenance};
+pub use file::constant::{Constant, Provenance, ValueRange};
+pub use file::library::{LibraryConstant, LibraryPart, Match, library};
 pub use lab::{Lab, RunningHost, RunningLab, open};
 pub use parts::{Division, Part, PartsReport};
 pub use progress::Progress;

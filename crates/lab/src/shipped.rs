@@ -34,6 +34,22 @@ const SHIPPED: &[ShippedLab] = labs! {
     "torus": "A torus of 2 x 2 x 2 x 2 hosts with FPGAs on Gen3 x8 and links of x8 at 5 Gb/s.",
 };
 
+/// Files of the library of parts, each with its name and text.
+macro_rules! library {
+    ($($name:literal,)*) => {
+        &[$((
+            concat!("labs/parts/", $name, ".toml"),
+            include_str!(concat!("../../../labs/parts/", $name, ".toml")),
+        ),)*]
+    };
+}
+
+pub(crate) const LIBRARY_FILES: &[(&str, &str)] = library! {
+    "root-complexes",
+    "switches",
+    "endpoints",
+};
+
 /// Returns every shipped lab, by name.
 pub fn shipped() -> &'static [ShippedLab] {
     SHIPPED

@@ -10,6 +10,8 @@ pub struct LabImport {
     pub lab: String,
     /// Its endpoints, by address.
     pub endpoints: Vec<ImportedEndpoint>,
+    /// Parts of the library that its devices were taken for.
+    pub parts: Vec<ImportedPart>,
     /// Gaps of the dumps, which the lab assumes or leaves out, a sentence each.
     pub gaps: Vec<String>,
 }
@@ -39,6 +41,22 @@ pub struct ImportedEndpoint {
     /// Its NUMA node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
+}
+
+/// Devices of a machine that were taken for a part of the library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedPart {
+    /// Name of the part.
+    pub part: String,
+    /// Kind of the part: `root-complex`, `switch` or `endpoint`.
+    pub kind: String,
+    /// Description of the part.
+    pub summary: String,
+    /// Whether the part is known by the devices' IDs or their class; otherwise it stands for all
+    /// that no part is known for.
+    pub is_match: bool,
+    /// Addresses of root ports, upstream ports of switches, or endpoints.
+    pub devices: Vec<String>,
 }
 
 /// The labs that are shipped.
@@ -92,6 +110,12 @@ pub struct LabConstant {
     pub path: String,
     /// Value of the constant.
     pub value: String,
+    /// Low end of its range, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub low: Option<String>,
+    /// High end of its range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub high: Option<String>,
     /// Unit of the value; may be empty.
     pub unit: String,
     /// Kind of its source: `fit`, `assumption`.

@@ -61,8 +61,8 @@ pub use flow::{
     Stores, Traffic, Transfers, WritesByLength,
 };
 pub use lab::{
-    ImportedEndpoint, LabCheck, LabConstant, LabConstants, LabFileCheck, LabImport, LabList,
-    LabRemark, LabRemarkKind, LabSummary, VariantSummary,
+    ImportedEndpoint, ImportedPart, LabCheck, LabConstant, LabConstants, LabFileCheck, LabImport,
+    LabList, LabRemark, LabRemarkKind, LabSummary, VariantSummary,
 };
 pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares, TimeUse, Use};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};

@@ -102,6 +102,15 @@ impl Way {
     }
 }
 
+/// Range of a figure, whose unit it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FigureRange {
+    /// The lowest.
+    pub low: f64,
+    /// The highest.
+    pub high: f64,
+}
+
 /// Rates and latency of a pair of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MatrixPair {
@@ -118,6 +127,15 @@ pub struct MatrixPair {
     pub both_ways_bytes_per_second: Option<f64>,
     /// Typical time of a read of 64 B by `from`, an endpoint, of `to`.
     pub read_latency_ns: Option<f64>,
+    /// Range of the payload one way, if ranges of the lab's constants change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub one_way_range_bytes_per_second: Option<FigureRange>,
+    /// Range of the payload of both directions, if they change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub both_ways_range_bytes_per_second: Option<FigureRange>,
+    /// Range of the time of the read, if they change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_latency_range_ns: Option<FigureRange>,
     /// Reason for which a figure is missing, a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A machine, or the way to some of its cards, as a lab file: values of configuration space with
-//! the provenance `sysfs`, and values that are in no register as assumptions.
+//! the provenance `sysfs`, and values that are in no register from the library of parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,11 +9,10 @@ use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
 use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
-use crate::assumptions::{
-    ANY_PORT, CPU, Constant, ENGINE, HOP, HOP_PEERS, HOST_MEMORY, IOMMU, LATENCY, PEER_TO_PEER,
-    PORT, UNSEEN,
-};
+use crate::assumptions::{CUTS, Constant, ENGINE, HOP, HOP_PEERS, UNSEEN};
+use crate::library::{Library, Part, PartKind};
 use crate::plan::{LinkPlan, Plan};
+use crate::taken::{PartsTaken, Taken};
 
 /// Name of the host in the lab.
 pub const HOST: &str = "host";
@@ -36,6 +35,8 @@ pub struct Exported {
     pub text: String,
     /// Assumptions for what the dumps do not show, and things left out, a sentence each.
     pub gaps: Vec<String>,
+    /// Parts of the library that its devices were taken for, root complexes first.
+    pub parts: Vec<Taken>,
     /// Names of the endpoints in it.
     names: BTreeMap<Address, String>,
 }
@@ -126,8 +127,8 @@ fn redirects(ports: &[&PciFunction]) -> bool {
     ports.any(|acs| acs.redirects_requests())
 }
 
-/// Returns the cards and everything above them as a lab file; with `engine` the cards have this
-/// project's engine.
+/// Returns the cards and everything above them as a lab file, with the library's constants for what
+/// no register says; with `engine` the cards have this project's engine.
 ///
 /// # Errors
 /// The reason for which the cards cannot be described as a lab, a sentence.
@@ -136,6 +137,7 @@ pub fn export(
     lab_name: &str,
     cards: &[&PciFunction],
     engine: bool,
+    library: &Library,
 ) -> Result<Exported, String> {
     let plan = Plan::of_cards(tree, cards)?;
     let listed: Vec<String> = cards.iter().map(|card| card.address.to_string()).collect();
@@ -148,17 +150,22 @@ pub fn export(
     let has_iommu = groups.clone().any(|group| !group.is_made_up);
     let names = cards.iter().map(|card| (card.address, name("card", card.address))).collect();
     let gaps = Gaps::default();
-    Writer { plan: &plan, described: &BTreeMap::new(), names, engine, gaps }
+    let (described, parts) = (&BTreeMap::new(), PartsTaken::of(library));
+    Writer { plan: &plan, described, names, engine, parts, gaps }
         .write(lab_name, &summary, has_iommu)
 }
 
 /// Returns a machine as a lab file: every endpoint with a link above it, the switches and root
-/// ports above them, payload and read sizes as they are set. Links that no dump shows are left out,
-/// with what is below them.
+/// ports above them, payload and read sizes as they are set, and the library's constants for what
+/// no register says. Links that no dump shows are left out, with what is below them.
 ///
 /// # Errors
 /// The reason for which nothing can be described as a lab, a sentence.
-pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, String> {
+pub fn export_machine(
+    machine: &Machine,
+    lab_name: &str,
+    library: &Library,
+) -> Result<Exported, String> {
     let plan = Plan::of_machine(&machine.tree);
     let mut gaps = Gaps::default();
     if plan.links.is_empty() {
@@ -220,9 +227,9 @@ pub fn export_machine(machine: &Machine, lab_name: &str) -> Result<Exported, Str
         plan.endpoints.len(),
         plan.switches.len()
     );
-    let described = &machine.names;
-    let writer = Writer { plan: &plan, described, names, engine: false, gaps };
-    writer.write(lab_name, &summary, has_iommu)
+    let (described, parts) = (&machine.names, PartsTaken::of(library));
+    Writer { plan: &plan, described, names, engine: false, parts, gaps }
+        .write(lab_name, &summary, has_iommu)
 }
 
 /// Assumptions of a lab and things left out, each with the functions that it holds for.
@@ -283,6 +290,7 @@ struct Writer<'a> {
     described: &'a BTreeMap<Address, String>,
     names: BTreeMap<Address, String>,
     engine: bool,
+    parts: PartsTaken<'a>,
     gaps: Gaps,
 }
 
@@ -312,24 +320,26 @@ impl Writer<'_> {
         let mut head = String::from(
             "# SPDX-License-Identifier: Apache-2.0 OR MIT\n#\n\
              # Made by `crosslane lab import` or `crosslane device doctor`. Values that no\n\
-             # register says are assumptions: better ones may be written in their place.\n",
+             # register says are of the library of parts, whose name stands in brackets behind a\n\
+             # source: better ones may be written in their place.\n",
         );
         let mut text = format!("[lab]\nformat = 1\nname = \"{lab}\"\nsummary = \"{summary}\"\n\n");
+        let (host, others) = self.parts.host(self.plan);
+        others.into_iter().for_each(|(port, what)| self.gaps.of(port, what));
         let sockets = self.plan.numa_nodes().len().clamp(1, MOST_SOCKETS);
-        host_part(&mut text, &self.plan.ports(None), self.plan.rates(None), sockets);
-        if has_iommu {
-            text.push_str("\n[part.host.iommu]\n");
-            assume(&mut text, &IOMMU);
-        }
+        let rates = self.plan.rates(None);
+        host_part(&mut text, host, &self.plan.ports(None), rates, (sockets, has_iommu));
         let mut parts = Parts::default();
         let mut instances = String::new();
         self.host(&mut instances);
         for (address, upstream) in &self.plan.switches {
             let name = name("switch", *address);
             let ports = self.plan.ports(Some(*address));
+            let taken = self.parts.take(PartKind::Switch, upstream);
             let part = parts.share(
                 &name,
                 switch_part(
+                    taken,
                     upstream,
                     self.plan.rate_above(*address),
                     &ports,
@@ -344,14 +354,23 @@ impl Writer<'_> {
         for (address, endpoint) in &self.plan.endpoints {
             let name = self.name(*address);
             let described = self.described.get(address).map(String::as_str);
-            let (lines, missing) =
-                endpoint_part(endpoint, self.plan.rate_above(*address), described, self.engine)?;
+            let taken = self.parts.take(PartKind::Endpoint, endpoint);
+            let (lines, missing) = endpoint_part(
+                taken,
+                endpoint,
+                self.plan.rate_above(*address),
+                described,
+                self.engine,
+            )?;
             missing.into_iter().for_each(|what| self.gaps.of(*address, what));
             let part = parts.share(&name, lines);
             instances.push('\n');
             if name != self::name("card", *address) {
                 let node = endpoint.numa_node.map(|node| format!(", NUMA node {node}"));
-                let _ = writeln!(instances, "# {address}{}", node.unwrap_or_default());
+                let product = (!taken.is_general())
+                    .then(|| format!(": {} [{}]", taken.summary.trim_end_matches('.'), taken.name));
+                let (node, product) = (node.unwrap_or_default(), product.unwrap_or_default());
+                let _ = writeln!(instances, "# {address}{node}{product}");
             }
             let _ = writeln!(instances, "[[endpoint]]\nname = \"{name}\"\npart = \"{part}\"");
         }
@@ -374,7 +393,8 @@ impl Writer<'_> {
             head.push_str(if index == 0 { "#\n# Not shown:\n" } else { "" });
             let _ = writeln!(head, "#   {gap}");
         }
-        Ok(Exported { text: format!("{head}\n{text}"), gaps, names: self.names })
+        let (parts, names) = (self.parts.taken, self.names);
+        Ok(Exported { text: format!("{head}\n{text}"), gaps, parts, names })
     }
 
     /// Returns the name of a switch, by its upstream port, or of an endpoint.
@@ -468,78 +488,78 @@ fn identity(text: &mut String, function: &PciFunction) {
 
 fn host_part(
     text: &mut String,
+    part: &Part,
     roots: &[&PciFunction],
     trained: impl Iterator<Item = LinkCode>,
-    sockets: usize,
+    (sockets, has_iommu): (usize, bool),
 ) {
     text.push_str("[part.host]\nkind = \"root-complex\"\n");
-    text.push_str("summary = \"The root ports on the way, and a memory like a server's.\"\n");
-    match roots.first() {
-        Some(root) => identity(text, root),
-        None => assume(text, &[("identity", "\"fffe:ffff\"", UNSEEN)]),
+    let _ = writeln!(text, "summary = \"{}\"", part.summary);
+    if let Some(root) = roots.first() {
+        identity(text, root);
     }
-    text.push_str(
-        "memory_bytes = { value = 8_589_934_592, source = \"assumption: 8 GiB, no influence\" }\n",
-    );
+    part.fill(text, "");
     if sockets > 1 {
         read(text, "sockets", sockets, "numa_node of the functions");
     }
     text.push_str("\n[part.host.port]\n");
-    if roots.is_empty() {
-        assume(text, &ANY_PORT);
-    } else {
+    if !roots.is_empty() {
         capability(text, roots, trained, true);
     }
-    assume(text, &PORT);
-    assume(text, &LATENCY);
+    part.fill(text, "port");
+    text.push_str("\n[part.host.memory]\n");
     let boundaries = roots.iter().filter_map(|it| it.express());
     let boundary = boundaries.map(|it| it.read_completion_boundary_bytes.clamp(64, 128)).max();
-    text.push_str("\n[part.host.memory]\n");
-    match boundary {
-        Some(bytes) => {
-            read(text, "read_completion_boundary_bytes", bytes, "Link Control of the root port");
-        }
-        None => assume(text, &[("read_completion_boundary_bytes", "64", UNSEEN)]),
+    if let Some(bytes) = boundary {
+        read(text, "read_completion_boundary_bytes", bytes, "Link Control of the root port");
     }
-    let boundary = boundary.unwrap_or(64);
-    let _ = writeln!(
-        text,
-        "completion_bytes = {{ value = {boundary}, source = \"assumption: one for each boundary, \
-         as the server of the lab pciebench\" }}"
-    );
-    assume(text, &HOST_MEMORY);
-    text.push_str("\n[part.host.peer_to_peer]\n");
-    assume(text, &PEER_TO_PEER);
-    if sockets > 1 {
+    // No completion is shorter than the boundary.
+    let is_below = |key| part.value("memory", key).is_some_and(|value| value.contains("= 64"));
+    let source = "assumption: no less than the boundary";
+    for (key, value) in
+        [("short_completion_bytes", "128"), ("completion_bytes", "256, low = 128, high = 256")]
+    {
+        if boundary == Some(128) && is_below(key) {
+            assume(text, &[(key, value, source)]);
+        }
+    }
+    for table in ["memory", "peer_to_peer", "cache", "cpu", "iommu"] {
+        if !part.has(table) || (table == "iommu" && !has_iommu) {
+            continue;
+        }
+        if table != "memory" {
+            let _ = write!(text, "\n[part.host.{table}]\n");
+        }
+        part.fill(text, table);
+        if table == "peer_to_peer" && part.value(table, CUTS[0].0).is_none() {
+            assume(text, &CUTS);
+        }
+    }
+    if sockets > 1 && !part.has("hop") {
         text.push_str("\n[part.host.hop]\n");
         assume(text, &HOP);
         text.push_str("\n[part.host.hop.peer_to_peer]\n");
         assume(text, &HOP_PEERS);
     }
-    text.push_str("\n[part.host.cpu]\n");
-    assume(text, &CPU);
 }
 
 /// Returns the lines of a switch's part.
 fn switch_part(
+    part: &Part,
     upstream: &PciFunction,
     link: Option<LinkCode>,
     ports: &[&PciFunction],
     trained: impl Iterator<Item = LinkCode>,
 ) -> String {
-    let mut text = "\n[part.@]\nkind = \"switch\"\nsummary = \"A switch.\"\n".to_owned();
+    let mut text = "\n[part.@]\nkind = \"switch\"\n".to_owned();
+    let _ = writeln!(text, "summary = \"{}\"", part.summary);
     identity(&mut text, upstream);
-    text.push_str(
-        "latency_ns = { value = 120, source = \"assumption: product briefs say 100 to 150\" }\n\
-         forwarding = { value = \"cut-through\", source = \"assumption: as most switches\" }\n\
-         \n[part.@.port]\n",
-    );
-    if ports.is_empty() {
-        assume(&mut text, &ANY_PORT);
-    } else {
+    part.fill(&mut text, "");
+    text.push_str("\n[part.@.port]\n");
+    if !ports.is_empty() {
         capability(&mut text, ports, trained, true);
     }
-    assume(&mut text, &PORT);
+    part.fill(&mut text, "port");
     text.push_str("\n[part.@.upstream_port]\n");
     let (speed, lanes) = best(link.into_iter().chain(upstream.link().map(|(_, best)| best)));
     read(&mut text, "max_generation", speed, "Link Capabilities");
@@ -568,6 +588,7 @@ fn bars(card: &PciFunction) -> Vec<Bar> {
 
 /// Returns the lines of an endpoint's part, and what they assume because it is not shown.
 fn endpoint_part(
+    part: &Part,
     card: &PciFunction,
     link: Option<LinkCode>,
     described: Option<&str>,
@@ -579,7 +600,8 @@ fn endpoint_part(
     let called: String = described.unwrap_or_default().chars().filter(fits).collect();
     let class = card.class_words();
     let _ = match called.is_empty() {
-        true => writeln!(text, "summary = \"A {class}.\""),
+        true if part.is_general() => writeln!(text, "summary = \"A {class}.\""),
+        true => writeln!(text, "summary = \"{}\"", part.summary),
         false => writeln!(text, "summary = \"{called}, a {class}.\""),
     };
     identity(&mut text, card);
@@ -605,40 +627,20 @@ fn endpoint_part(
     }
     text.push_str("\n[part.@.port]\n");
     capability(&mut text, &[card], link.into_iter(), false);
-    assume(&mut text, &PORT);
-    assume(&mut text, &LATENCY);
-    text.push_str(
-        "\n[part.@.memory]\n\
-         completion_bytes = { value = 128, source = \"assumption: any\" }\n\
-         completion_cut = { value = \"longest\", source = \"assumption: any\" }\n\
-         read_slots = { value = 16, source = \"assumption: any\" }\n\
-         read_latency_ns = { value = 50, source = \"assumption: memory on the chip\" }\n\
-         write_latency_ns = { value = 0, source = \"assumption: memory on the chip\" }\n\
-         \n[part.@.requester]\n",
-    );
-    match card.express() {
-        Some(express) => {
-            let tags = express.tags().min(MOST_TAGS);
-            let source = "what Device Control allows; the card may use fewer";
-            read(&mut text, "tags", tags, source);
-            let (write, reads) =
-                (size(express.max_payload_bytes), size(express.max_read_request_bytes));
-            read(&mut text, "max_write_bytes", write, "Max_Payload_Size of Device Control");
-            read(&mut text, "max_read_bytes", reads, "Max_Read_Request_Size of Device Control");
-        }
-        None => assume(
-            &mut text,
-            &[
-                ("tags", "256", UNSEEN),
-                ("max_write_bytes", "256", UNSEEN),
-                ("max_read_bytes", "512", UNSEEN),
-            ],
-        ),
+    part.fill(&mut text, "port");
+    text.push_str("\n[part.@.memory]\n");
+    part.fill(&mut text, "memory");
+    text.push_str("\n[part.@.requester]\n");
+    if let Some(express) = card.express() {
+        let tags = express.tags().min(MOST_TAGS);
+        let source = "what Device Control allows; the card may use fewer";
+        read(&mut text, "tags", tags, source);
+        let (write, reads) =
+            (size(express.max_payload_bytes), size(express.max_read_request_bytes));
+        read(&mut text, "max_write_bytes", write, "Max_Payload_Size of Device Control");
+        read(&mut text, "max_read_bytes", reads, "Max_Read_Request_Size of Device Control");
     }
-    text.push_str(
-        "completion_timeout_ns = { value = 50_000_000, source = \"clause: PCIe 6.x 7.5.3.16, 50 \
-         ms\" }\n",
-    );
+    part.fill(&mut text, "requester");
     if engine {
         let size = |index: usize| {
             let found = card.bars.iter().find(|bar| bar.index == index);

@@ -3,8 +3,9 @@
 //! or from the machine itself.
 //!
 //! Read first: [`read`], which takes dumps of one machine and returns its [`Tree`] with a list of
-//! what they do not show; then [`export`], which writes a tree, or the way to some of its cards, as
-//! a lab file. `docs/twins.md` says what a twin can tell and what it cannot.
+//! what they do not show; then [`export_machine`] and [`export`], which write a machine, or the way
+//! to some of its cards, as a lab file. What no register says is from a [`Library`] of parts.
+//! `docs/twins.md` says what a twin can tell and what it cannot.
 //!
 //! ```
 //! let dump = "\
@@ -32,10 +33,9 @@
 //! \t\tLnkSta:\tSpeed 8GT/s (ok), Width x8 (downgraded)
 //! ";
 //! let machine = crosslane_twin::read_text("dump.txt".as_ref(), dump.as_bytes())?;
-//! let lab = crosslane_twin::export_machine(&machine, "server")?;
-//! assert_eq!(lab.gaps, [] as [String; 0]);
-//! assert!(lab.text.contains("width = { value = 8, source = \"sysfs: Link Status\" }"));
-//! crosslane_lab::Lab::from_text("server.toml", &lab.text)?.build(1)?;
+//! assert_eq!(machine.gaps, []);
+//! let adapter = machine.tree.function("01:00.0".parse()?)?;
+//! assert_eq!(adapter.link().unwrap().0.to_string(), "Gen3 x8");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -46,9 +46,11 @@ mod assumptions;
 mod error;
 mod files;
 mod lab_file;
+mod library;
 mod lspci;
 mod plan;
 mod seen;
+mod taken;
 mod xml;
 
 use std::collections::BTreeMap;
@@ -58,7 +60,9 @@ pub use addresses::Addresses;
 pub use crosslane_vfio::sysfs::{Address, PciFunction, Tree};
 pub use error::{DumpError, Result};
 pub use lab_file::{Exported, HOST, export, export_machine};
+pub use library::{Library, Part, PartConstant, PartKind};
 use seen::Inventory;
+pub use taken::Taken;
 
 /// A machine as dumps show it.
 #[derive(Clone, Debug)]

@@ -144,11 +144,11 @@ Examples:
 
 No setting is changed. The predicted rates are those of the fabric model in a lab that is made of
 what was read: links as they were trained, payload and read sizes as they are set, tags as they are
-allowed. Values that no register shows, such as the memory's latency, are assumptions; in the lab
-file each names its source. An unused card on vfio-pci with this project's engine is opened and
-measured as well, unless --no-measure is given. The exit code is 1 where there is a problem, also
-where a lab was written; notes do not count. Functions that the system uses are
-never proposed for a program.")]
+allowed. Values that no register shows, such as the memory's latency, are from a library of parts;
+in the lab file each names its source. An unused card on vfio-pci with this project's engine is
+opened and measured as well, unless --no-measure is given. The exit code is 1 where there is a
+problem, also where a lab was written; notes do not count. Functions that the system uses are never
+proposed for a program.")]
 pub struct DoctorArguments {
     /// The card; left out: the machine, and the functions that programs may have.
     pub address: Option<Address>,

@@ -104,14 +104,25 @@ fn a_listing_becomes_a_lab() {
         assert!(page.contains("nic0      0000:1b:00.0"), "{page}");
         assert!(page.contains("Gen3 x8 of Gen3 x16"), "{page}");
         assert!(page.contains("0000:1b:00.1: left out: a further function"), "{page}");
+        assert!(page.contains("nvidia-ampere      NVIDIA GPU of the Ampere"), "{page}");
+        assert!(page.contains("0000:19:00.0, 0000:1a:00.0"), "{page}");
     }
     let json = json_of(&format!("{import} --json"));
     assert_eq!(json["endpoints"][3]["name"], "nvme0");
     assert_eq!(json["gaps"].as_array().unwrap().len(), 4);
+    assert_eq!(json["parts"][0]["part"], "intel-ice-lake-sp");
     let text = std::fs::read_to_string(&lab).unwrap();
     assert_eq!(stdout_of(&format!("lab import {}", dump.display())), text);
     let checked = stdout_of(&format!("lab check {}", lab.display()));
     assert!(checked.contains("is fine: 1 host, 5 links"), "{checked}");
+    // Without its ranges, so that the matrix runs once.
+    let known = text.lines().map(|line| match line.split_once(", low = ") {
+        Some((value, rest)) => {
+            format!("{value}, source{}\n", rest.split_once(", source").unwrap().1)
+        }
+        None => format!("{line}\n"),
+    });
+    std::fs::write(&lab, known.collect::<String>()).unwrap();
     let matrix = format!("topo {} --matrix", lab.display());
     let page = stdout_of(&matrix);
     // The drive is at the other NUMA node.
@@ -132,6 +143,18 @@ fn a_listing_becomes_a_lab() {
     assert_eq!(pair("gpu0", "nvme0")["way"], "sockets");
     assert!(pairs.iter().all(|pair| pair["problem"].is_null()), "{matrix}");
     assert!(pair("host.numa0", "gpu0")["read_latency_ns"].is_null());
+    // What nobody publishes is a range, and so is what depends on it.
+    let topology = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps/nccl.xml");
+    let small = folder.join("nccl.toml");
+    stdout_of(&format!("lab import {topology} -o {}", small.display()));
+    let page = stdout_of(&format!("topo {} --matrix", small.display()));
+    assert!(page.contains("gpu0     x   PIX   MEM"), "{page}");
+    let last = page.lines().rfind(|line| line.starts_with("gpu0 ")).unwrap();
+    let (typical, range) = last.rsplit_once(" (").unwrap_or_else(|| panic!("{page}"));
+    let number = |text: &str| text.trim_end_matches(')').parse::<f64>().unwrap();
+    let (low, high) = range.split_once('-').unwrap();
+    let typical = number(typical.rsplit(' ').next().unwrap());
+    assert!(number(low) < typical && typical < number(high), "{last}");
     std::fs::write(&lab, "mine").unwrap();
     let error = run(&import).stderr;
     assert!(error.contains("is not a lab file that crosslane has written"), "{error}");

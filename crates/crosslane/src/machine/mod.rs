@@ -27,7 +27,7 @@ mod rates;
 mod test;
 
 pub use binding::{PathError, bind, reload, set_max_payload, unbind};
-pub use crosslane_twin::{DumpError, Exported, HOST, export};
+pub use crosslane_twin::{DumpError, Exported, HOST};
 pub use crosslane_vfio::sysfs::{
     Address, BindOptions, CardReady, Machine, PciFunction, ReloadOptions, SysfsError, Tree,
     VFIO_PCI,
@@ -35,6 +35,6 @@ pub use crosslane_vfio::sysfs::{
 pub use describe::{describe, list, path_from_root};
 pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
-pub use import::{ImportError, Imported, import};
+pub use import::{ImportError, Imported, export, import};
 pub use rates::{PredictionError, PredictionProgress, measure, predict};
 pub use test::{TestError, TestOptions, test_cards};

@@ -16,7 +16,7 @@ pub enum Provenance {
     /// A data sheet, product brief or user guide of the part.
     #[strum(to_string = "data sheet")]
     DataSheet,
-    /// The paper that the lab reproduces.
+    /// A publication, such as the paper that the lab reproduces.
     Document,
     /// A machine's configuration space; the text names the register.
     Sysfs,
@@ -53,8 +53,27 @@ impl Provenance {
     }
 }
 
+/// Range of a constant whose value is not known for certain.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ValueRange {
+    /// Lowest value that it may have.
+    pub low: f64,
+    /// Highest value that it may have.
+    pub high: f64,
+    /// Whether the low end is the faster one: of times, shares and clocks. Of rates, credits, slots
+    /// and all else it is the high one.
+    pub is_low_fast: bool,
+}
+
+impl ValueRange {
+    /// Returns the end that makes a lab faster, or the other one.
+    pub const fn end(self, fast: bool) -> f64 {
+        if self.is_low_fast == fast { self.low } else { self.high }
+    }
+}
+
 /// A constant as read from a lab file, for `lab show` and for reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Constant {
     /// Dotted path of its table: `part.v7.requester`.
     pub place: String,
@@ -62,6 +81,8 @@ pub struct Constant {
     pub key: String,
     /// Value as written in the file, or as replaced.
     pub value: String,
+    /// Range that its value lies in, if the file gives one; none of a value that was replaced.
+    pub range: Option<ValueRange>,
     /// Unit of the value; empty for a plain number or a word.
     pub unit: &'static str,
     /// Kind of its source.
@@ -84,8 +105,25 @@ impl Constant {
         format!("{}.{}", self.place, self.key)
     }
 
-    /// Returns its value for display: numeric codes, such as class codes, in hexadecimal.
+    /// Returns its value with its range as a lab file has them:
+    /// `value = 132, low = 90, high = 250`.
+    pub fn written(&self) -> String {
+        let is_plain = self.is_number || matches!(&*self.value, "true" | "false");
+        let value = if is_plain { self.value.clone() } else { format!("\"{}\"", self.value) };
+        match self.range {
+            Some(ValueRange { low, high, .. }) => {
+                format!("value = {value}, low = {low}, high = {high}")
+            }
+            None => format!("value = {value}"),
+        }
+    }
+
+    /// Returns its value for display, with its range: numeric codes, such as class codes, in
+    /// hexadecimal.
     pub fn shown_value(&self) -> String {
+        if let Some(ValueRange { low, high, .. }) = self.range {
+            return format!("{} ({low}-{high})", self.value);
+        }
         let digits = match self.key.as_str() {
             "class_code" => 6,
             "vendor" | "device" => 4,

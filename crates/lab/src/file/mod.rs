@@ -5,6 +5,7 @@
 
 pub mod constant;
 mod instances;
+pub mod library;
 mod model;
 mod networks;
 pub mod parts;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use crosslane_fabric::parameters::PortParameters;
 use crosslane_pcie::link::LinkRate;
+use toml::Spanned;
 use toml::de::DeTable;
 
 use crate::error::{LabError, Position, Problem, Result, nearest};
@@ -102,22 +104,7 @@ impl LabFile {
         replaced: &BTreeMap<String, f64>,
     ) -> Result<Self> {
         let source = Source::new(file, text, replaced);
-        let whole = |problem| source.error(0..text.len().min(1), "", problem);
-        if text.len() > MAX_FILE_BYTES {
-            let (count, limit) = (text.len(), MAX_FILE_BYTES);
-            return Err(whole(Problem::TooMany {
-                what: "bytes of a lab file".into(),
-                count,
-                limit,
-            }));
-        }
-        let parsed = DeTable::parse(text).map_err(|error| {
-            let message = error.message().trim().replace('\n', ", ");
-            source.error(error.span().unwrap_or(0..0), "", Problem::Syntax { message })
-        })?;
-        if parsed.get_ref().is_empty() {
-            return Err(whole(Problem::Empty));
-        }
+        let parsed = parsed(&source)?;
         let root = Table::root(&source, parsed.get_ref());
         let lab = read(&root, variant)?;
         for path in replaced.keys() {
@@ -205,6 +192,24 @@ impl LabFile {
     pub fn text(&self) -> &str {
         &self.text
     }
+}
+
+/// Parses the text of a file.
+fn parsed(source: &Source) -> Result<Spanned<DeTable<'_>>> {
+    let text: &str = &source.text;
+    let whole = |problem| source.error(0..text.len().min(1), "", problem);
+    if text.len() > MAX_FILE_BYTES {
+        let (count, limit) = (text.len(), MAX_FILE_BYTES);
+        return Err(whole(Problem::TooMany { what: "bytes of a lab file".into(), count, limit }));
+    }
+    let parsed = DeTable::parse(text).map_err(|error| {
+        let message = error.message().trim().replace('\n', ", ");
+        source.error(error.span().unwrap_or(0..0), "", Problem::Syntax { message })
+    })?;
+    if parsed.get_ref().is_empty() {
+        return Err(whole(Problem::Empty));
+    }
+    Ok(parsed)
 }
 
 fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile> {

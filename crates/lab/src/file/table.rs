@@ -13,7 +13,7 @@ use crosslane_pcie::units::Picoseconds;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::constant::{Constant, Provenance, unit_of};
+use super::constant::{Constant, Provenance, ValueRange, unit_of};
 use crate::error::{LabError, Position, Problem, Result, nearest};
 use crate::keys::{
     Absent, FASTEST_GB_PER_S, INFINITE, KeyTable, Kind, LONGEST_NS, PART, ROOT, SLOWEST_GB_PER_S,
@@ -306,6 +306,19 @@ impl<'a> Table<'a> {
         self.word(key)?.ok_or_else(|| self.missing(key))
     }
 
+    /// Reads a list of plain texts without a source; empty if the key is left out.
+    pub fn words(&self, key: &str) -> Result<Vec<Word>> {
+        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
+        let expected = "a list of texts in quotes";
+        let list = found.value.get_ref().as_array();
+        let list = list.ok_or_else(|| self.wrong_type(&found, expected))?;
+        let word = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_str() {
+            Some(text) => Ok(Word { text: text.to_owned(), span: value.span() }),
+            None => Err(self.wrong_type(&found, expected)),
+        };
+        list.iter().map(word).collect()
+    }
+
     /// Reads a plain true or false without a source: a setting, not a constant.
     pub fn wish(&self, key: &str) -> Result<bool> {
         let Some(found) = self.find(key) else { return self.or_absent(key, None, is_true) };
@@ -313,7 +326,8 @@ impl<'a> Table<'a> {
         truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
 
-    /// Reads a constant `{ value = ..., source = "..." }` and checks its source.
+    /// Reads a constant `{ value = ..., source = "..." }` and checks its source. Its range, where
+    /// it may have one, is left to [`range`](Self::range).
     fn constant(&self, key: &str) -> Result<Option<Found<'a>>> {
         let Some(found) = self.find(key) else { return Ok(None) };
         let span = found.value.span();
@@ -332,7 +346,10 @@ impl<'a> Table<'a> {
             return Ok(Some(Found { value, ..found }));
         }
         let layer = Layer { path: found.path.clone(), table, span: span.clone() };
-        self.source.only(&layer, &["value", "source"])?;
+        let with_range = self.keys.key(key).kind.is_number();
+        let known: &[_] =
+            if with_range { &["value", "low", "high", "source"] } else { &["value", "source"] };
+        self.source.only(&layer, known)?;
         let Some(source) = table.get("source") else {
             return Err(provenance(span, "it has no source".into()));
         };
@@ -355,6 +372,7 @@ impl<'a> Table<'a> {
             place: found.place.clone(),
             key: key.to_owned(),
             value: self.replaced(&found.path).map_or(written, |number| number.to_string()),
+            range: None,
             unit: unit_of(key),
             provenance: kind,
             source: text,
@@ -378,6 +396,46 @@ impl<'a> Table<'a> {
         self.source.replaced.get(path).copied()
     }
 
+    /// Checks the range of a constant with a value, if it has one, and records it. `read` reads an
+    /// end of it within the bounds of the key.
+    fn range(&self, key: &str, value: f64, read: impl Fn(&Found<'a>) -> Result<f64>) -> Result<()> {
+        let Some(found) = self.find(key) else { return Ok(()) };
+        let Some(table) = found.value.get_ref().as_table() else { return Ok(()) };
+        let end = |name: &str| {
+            let path = join(&found.path, name);
+            table.get(name).map(|value| read(&Found { path, place: found.path.clone(), value }))
+        };
+        let (low, high) = match (end("low").transpose()?, end("high").transpose()?) {
+            (None, None) => return Ok(()),
+            (Some(low), Some(high)) => (low, high),
+            (low, _) => {
+                let other = if low.is_some() { "high" } else { "low" };
+                let problem =
+                    Problem::MissingKey { key: other.to_owned(), table: found.path.clone() };
+                return Err(self.error(key, problem));
+            }
+        };
+        let is_replaced = self.replaced(&found.path).is_some();
+        if table.get("value").is_some_and(|value| value.get_ref().is_str()) {
+            let problem = format!("\"{INFINITE}\" cannot have a range");
+            return Err(self.bad(key, problem));
+        }
+        if low > high {
+            return Err(self.bad(key, format!("its low end, {low}, is above its high end, {high}")));
+        }
+        if !is_replaced && !(low..=high).contains(&value) {
+            return Err(self.bad(key, format!("{value} is not within its range, {low} to {high}")));
+        }
+        let is_low_fast = self.keys.key(key).is_low_fast();
+        let range = ValueRange { low, high, is_low_fast };
+        if let Some(constant) =
+            self.source.constants.borrow_mut().get_mut(&found.value.span().start)
+        {
+            constant.range = Some(range).filter(|_| !is_replaced);
+        }
+        Ok(())
+    }
+
     /// Reads a number within limits; `None` if the key is left out.
     fn number(
         &self,
@@ -386,21 +444,38 @@ impl<'a> Table<'a> {
         infinite: bool,
     ) -> Result<Option<f64>> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
+        let allowed = |number: f64| match limits.contains(&number) {
+            true => Ok(number),
+            false => {
+                let (low, high) = (limits.start(), limits.end());
+                let or = if infinite { " or \"infinite\"" } else { "" };
+                let unit = unit_of(key);
+                let problem = format!("{number} {unit} is not between {low} and {high} {unit}{or}");
+                Err(problem.replace("  ", " "))
+            }
+        };
         let value = found.value.get_ref();
-        if infinite && value.as_str() == Some(INFINITE) {
-            return Ok(Some(f64::INFINITY));
-        }
         let expected = if infinite { "a number or \"infinite\"" } else { "a number" };
-        let number = number(value).ok_or_else(|| self.wrong_type(&found, expected))?;
-        let number = self.replaced(&found.path).unwrap_or(number);
-        if !limits.contains(&number) {
-            let (low, high) = limits.into_inner();
-            let or = if infinite { " or \"infinite\"" } else { "" };
-            let unit = unit_of(key);
-            let problem = format!("{number} {unit} is not between {low} and {high} {unit}{or}");
-            return Err(self.bad(key, problem.replace("  ", " ")));
-        }
+        let number = match infinite && value.as_str() == Some(INFINITE) {
+            true => f64::INFINITY,
+            false => {
+                let number = number(value).ok_or_else(|| self.wrong_type(&found, expected))?;
+                let number = self.replaced(&found.path).unwrap_or(number);
+                allowed(number).map_err(|problem| self.bad(key, problem))?
+            }
+        };
+        self.range(key, number, |end| {
+            let number = self::number(end.value.get_ref());
+            let number = number.ok_or_else(|| self.wrong_type(end, "a number"))?;
+            allowed(number).map_err(|problem| self.bad_end(end, problem))
+        })?;
         Ok(Some(number))
+    }
+
+    /// Returns the error for an end of a range.
+    fn bad_end(&self, end: &Found<'_>, problem: String) -> LabError {
+        let problem = Problem::BadValue { key: end.path.clone(), problem };
+        self.source.error(end.value.span(), &end.path, problem)
     }
 
     /// Returns what a key that is left out stands for.
@@ -474,36 +549,25 @@ impl<'a> Table<'a> {
     pub fn optional_whole(&self, key: &str) -> Result<Option<u64>> {
         let kind = self.keys.key(key).kind;
         let Some(found) = self.constant(key)? else { return Ok(None) };
-        let value = found.value.get_ref();
         let infinite = matches!(kind, Kind::WholeOrInfinite(..));
-        if infinite && value.as_str() == Some(INFINITE) {
-            return Ok(Some(u32::MAX.into()));
-        }
         let or = if infinite { " or \"infinite\"" } else { "" };
+        let read = |found: &Found<'_>, or: &str| {
+            let number = integer(found.value.get_ref());
+            number.ok_or_else(|| self.wrong_type(found, &format!("a whole number{or}")))
+        };
+        let allowed = |number| allowed_whole(kind, number).map_err(|problem| problem + or);
         let number = match self.replaced(&found.path) {
-            Some(number) => number.round() as i128,
-            None => integer(value)
-                .ok_or_else(|| self.wrong_type(&found, &format!("a whole number{or}")))?,
-        };
-        let bad = |allowed: String| Err(self.bad(key, format!("{number} is not {allowed}{or}")));
-        let (low, high) = match kind {
-            Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => (low, high),
-            Kind::PowerOfTwo(low, high) => (low, high),
-            Kind::OneOf(allowed) => {
-                return match allowed.iter().find(|&&allowed| i128::from(allowed) == number) {
-                    Some(&number) => Ok(Some(number)),
-                    None => bad(or_words(allowed.iter().map(u64::to_string).collect())),
-                };
+            _ if infinite && found.value.get_ref().as_str() == Some(INFINITE) => u32::MAX.into(),
+            replaced => {
+                let number = replaced.map_or_else(|| read(&found, or), |it| Ok(it.round() as i128));
+                allowed(number?).map_err(|problem| self.bad(key, problem))?
             }
-            kind => unreachable!("{key} is {kind:?}"),
         };
-        match u64::try_from(number).ok().filter(|number| (low..=high).contains(number)) {
-            None => bad(format!("between {low} and {high}")),
-            Some(number) if matches!(kind, Kind::PowerOfTwo(..)) && !number.is_power_of_two() => {
-                bad(format!("a power of two between {low} and {high}"))
-            }
-            number => Ok(number),
-        }
+        self.range(key, number as f64, |end| {
+            let number = allowed(read(end, "")?).map_err(|problem| self.bad_end(end, problem))?;
+            Ok(number as f64)
+        })?;
+        Ok(Some(number))
     }
 
     /// Reads a whole number within its limits.
@@ -544,6 +608,27 @@ impl<'a> Table<'a> {
         let nearest = nearest(&text, words.iter().copied());
         let hint = nearest.map(|word| format!("; did you mean \"{word}\"?")).unwrap_or_default();
         Err(self.bad(key, format!("\"{text}\" is not one of {}{hint}", quoted.join(", "))))
+    }
+}
+
+/// Returns a whole number that a key of this kind may have, or why not.
+fn allowed_whole(kind: Kind, number: i128) -> std::result::Result<u64, String> {
+    let (low, high) = match kind {
+        Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => (low, high),
+        Kind::PowerOfTwo(low, high) => (low, high),
+        Kind::OneOf(allowed) => {
+            let found = allowed.iter().copied().find(|&allowed| i128::from(allowed) == number);
+            let words = || or_words(allowed.iter().map(u64::to_string).collect());
+            return found.ok_or_else(|| format!("{number} is not {}", words()));
+        }
+        kind => unreachable!("{kind:?} is not a whole number"),
+    };
+    match u64::try_from(number).ok().filter(|number| (low..=high).contains(number)) {
+        None => Err(format!("{number} is not between {low} and {high}")),
+        Some(number) if matches!(kind, Kind::PowerOfTwo(..)) && !number.is_power_of_two() => {
+            Err(format!("{number} is not a power of two between {low} and {high}"))
+        }
+        Some(number) => Ok(number),
     }
 }
 

@@ -18,9 +18,9 @@ use crosslane_torus_link::routing::MAX_NODES as MAX_TORUS_NODES;
 
 use super::Absent::{Is, Nothing};
 use super::Kind::{
-    Choice, Identity, List, Name, Named, Number, Numbers, OneOf, Overrule, OverruleParts, PartKind,
-    Parts, Positive, PowerOfTwo, Rate, RateOrInfinite, Sentence, Share, Table, Time, Truth, Whole,
-    WholeOrInfinite, Wish,
+    Choice, Identity, Ids, List, Name, Named, Number, Numbers, OneOf, Overrule, OverruleParts,
+    PartKind, Parts, Positive, PowerOfTwo, Rate, RateOrInfinite, Sentence, Share, Table, Time,
+    Truth, Whole, WholeOrInfinite, Wish,
 };
 use super::{Absent, Key, KeyTable, keys_of, tables};
 use crate::file::requester_key;
@@ -176,6 +176,48 @@ tables! {
     pub(crate) PART "part" {
         /// One of root-complex, switch, endpoint, link, network and torus-link.
         kind: PartKind;
+    }
+
+    /// A file of the library of parts.
+    pub(crate) LIBRARY "library" {
+        /// Parts by name.
+        part: Parts;
+    }
+
+    /// A root complex of the library.
+    pub(crate) LIBRARY_HOST "library-root-complex": PART_HOST {
+        /// root-complex.
+        kind: PartKind;
+        /// Description of the part.
+        summary: Sentence;
+        /// PCI IDs of its root ports; without them it stands for every other root complex.
+        matches: Ids => Nothing;
+        /// A part above in the file, whose constants it has beside its own.
+        like: Name => Nothing;
+    }
+
+    /// A switch of the library.
+    pub(crate) LIBRARY_SWITCH "library-switch": PART_SWITCH {
+        /// switch.
+        kind: PartKind;
+        /// Description of the part.
+        summary: Sentence;
+        /// PCI IDs of its ports; without them it stands for every other switch.
+        matches: Ids => Nothing;
+        /// A part above in the file, whose constants it has beside its own.
+        like: Name => Nothing;
+    }
+
+    /// An endpoint of the library.
+    pub(crate) LIBRARY_ENDPOINT "library-endpoint": PART_ENDPOINT {
+        /// endpoint.
+        kind: PartKind;
+        /// Description of the part.
+        summary: Sentence;
+        /// Its PCI IDs and classes; without them it stands for every other endpoint.
+        matches: Ids => Nothing;
+        /// A part above in the file, whose constants it has beside its own.
+        like: Name => Nothing;
     }
 
     /// A part of the kind `root-complex`: root ports, memory and processor.

@@ -54,6 +54,8 @@ pub enum Kind {
     Number,
     /// A list of whole numbers between two.
     Numbers(u64, u64),
+    /// A list of PCI IDs and classes.
+    Ids,
     /// A table.
     Table(&'static KeyTable),
     /// A table that overrules another.
@@ -92,6 +94,24 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A constant: two numbers of four hexadecimal digits, as `10ee:7028`.
     Identity,
+}
+
+impl Kind {
+    /// Whether it is a number, which may have a range.
+    pub(crate) const fn is_number(self) -> bool {
+        matches!(
+            self,
+            Self::Whole(..)
+                | Self::WholeOrInfinite(..)
+                | Self::PowerOfTwo(..)
+                | Self::OneOf(_)
+                | Self::Time
+                | Self::Positive(_)
+                | Self::Rate
+                | Self::RateOrInfinite
+                | Self::Share(_)
+        )
+    }
 }
 
 /// The keys of a table.
@@ -142,6 +162,12 @@ pub(crate) fn or_words(mut words: Vec<String>) -> String {
 }
 
 impl Key {
+    /// Whether the low end of its range makes a lab faster: that of times, of shares (of wrong
+    /// bits, of rare reads) and of numbers of clocks. Of all others it is the high end.
+    pub(crate) fn is_low_fast(&self) -> bool {
+        matches!(self.kind, Kind::Time | Kind::Share(_)) || self.name.contains("clocks")
+    }
+
     /// Whether it is a part's own: what an instance cannot overrule.
     const fn is_of_part(&self) -> bool {
         matches!(self.kind, Kind::PartKind | Kind::Sentence)

@@ -20,11 +20,18 @@ TOML. `labs/minimal.toml` is the file to copy. `part.ENDPOINT` stands for any pa
 `endpoint`.
 
 A constant is `{ value = ..., source = \"...\" }`, where the source begins with what kind it is:
-`clause:` (of the specification), `data sheet:`, `document:` (that the lab reproduces), `sysfs:`
-(read from a machine), `fit:` (and to what) or `assumption:` (and why). Names, sentences, lists and
-wishes have no source. The unit is the end of the key: `_ns`, `_bytes`, `_gb_per_s` (10^9 bytes).
-Times are at most 1000 s, rates 10^-6 to 10^6 GB/s. A variant's part may overrule any constant of
-the part with that name, and an instance any constant of its part.
+`clause:` (of the specification), `data sheet:`, `document:` (a publication, such as the paper that
+the lab reproduces), `sysfs:` (read from a machine), `fit:` (and to what) or `assumption:` (and
+why). Names, sentences, lists and wishes have no source. The unit is the end of the key: `_ns`,
+`_bytes`, `_gb_per_s` (10^9 bytes). Times are at most 1000 s, rates 10^-6 to 10^6 GB/s.
+
+A number that nobody publishes may have a range beside its value, within the same bounds:
+`{ value = 132, low = 90, high = 250, source = \"assumption: ...\" }`. Runs use the value;
+`topo --matrix` makes them at both ends too. Of times, shares and numbers of clocks the low end is
+the fast one, of rates, credits, slots and all else the high one.
+
+A variant's part may overrule any constant of the part with that name, and an instance any constant
+of its part.
 ";
 
 /// A table and the places that have it.
@@ -111,6 +118,7 @@ impl Kind {
             Self::Wish => "wish, true or false".into(),
             Self::Number => "number".into(),
             Self::Numbers(least, most) => between("list of whole numbers", least, most),
+            Self::Ids => "list of PCI IDs, as `8086:2f02` and `8086:2f04-2f0b`".into(),
             Self::Table(_) | Self::Overrule(_) => "table".into(),
             Self::Named(_) | Self::Parts | Self::OverruleParts => "tables by name".into(),
             Self::List(_) => "list of tables".into(),

@@ -75,6 +75,7 @@ impl Writer<'_> {
             Kind::Numbers(least, most) => {
                 json!({ "type": "array", "items": whole_number(least, most) })
             }
+            Kind::Ids => json!({ "type": "array", "items": { "type": "string" } }),
             Kind::Table(inner) => return self.table(inner, whole),
             Kind::Overrule(inner) => return self.table(inner, false),
             Kind::Named(inner) => {
@@ -84,7 +85,7 @@ impl Writer<'_> {
             Kind::Parts | Kind::OverruleParts => {
                 json!({ "type": "object", "additionalProperties": self.part(key) })
             }
-            _ => constant(&key.kind.value_schema()),
+            kind => constant(kind),
         };
         schema["description"] = key.words.trim().into();
         schema
@@ -148,12 +149,23 @@ fn or_infinite(number: &Value) -> Value {
     json!({ "anyOf": [number, { "const": INFINITE }] })
 }
 
-/// Returns the schema of a constant with such a value.
-fn constant(value: &Value) -> Value {
-    json!({
+/// Returns the schema of a constant of a kind: of a number, with its range.
+fn constant(kind: Kind) -> Value {
+    let value = kind.value_schema();
+    let end = match &value["anyOf"] {
+        Value::Array(number_or_infinite) => number_or_infinite[0].clone(),
+        _ => value.clone(),
+    };
+    let mut schema = json!({
         "type": "object",
         "properties": { "value": value, "source": { "$ref": "#/definitions/source" } },
         "required": ["value", "source"],
         "additionalProperties": false,
-    })
+    });
+    if kind.is_number() {
+        schema["properties"]["low"] = end.clone();
+        schema["properties"]["high"] = end;
+        schema["dependencies"] = json!({ "low": ["high"], "high": ["low"] });
+    }
+    schema
 }

@@ -183,6 +183,35 @@ fn every_change_makes_its_error_at_its_place() {
 }
 
 #[test]
+fn ranges_that_cannot_be() {
+    let latency = "read_latency_ns = { value = 200,";
+    let changes = [
+        (latency, "read_latency_ns = { value = 200, low = 90,"),
+        (latency, "read_latency_ns = { value = 200, high = 250,"),
+        (latency, "read_latency_ns = { value = 200, low = 210, high = 250,"),
+        (latency, "read_latency_ns = { value = 200, low = 90, high = 199,"),
+        (latency, "read_latency_ns = { value = 200, low = 250, high = 90,"),
+        (latency, "read_latency_ns = { value = 200, low = -1, high = 250,"),
+        (latency, "read_latency_ns = { value = 200, low = 90, high = \"infinite\","),
+        (latency, "read_latency_ns = { value = 200, lowest = 90, high = 250,"),
+        ("\ntags = { value = 64,", "\ntags = { value = 64, low = 32.5, high = 128,"),
+        ("\ntags = { value = 64,", "\ntags = { value = 64, low = 32, high = 1025,"),
+        (
+            "max_payload_bytes = { value = 512,",
+            "max_payload_bytes = { value = 512, low = 192, high = 512,",
+        ),
+        (
+            "completion_headers = { value = \"infinite\",",
+            "completion_headers = { value = \"infinite\", low = 8, high = 64,",
+        ),
+        // Only numbers have a range.
+        ("allowed = { value = false,", "allowed = { value = false, low = 0, high = 1,"),
+        ("identity = { value = \"1234:0001\",", "identity = { value = \"1234:0001\", low = 1,"),
+    ];
+    insta::assert_snapshot!(errors_of("minimal", &changes));
+}
+
+#[test]
 fn a_card_memory_that_cannot_be() {
     insta::assert_snapshot!(errors_of("kc705", MEMORY_CHANGES));
     let engine = text("kc705");

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use crosslane_results::quantity::{count_words, mebibytes, megabytes, size_words, time_words};
 use crosslane_results::topology::{
-    Bar, Function, Host, Link, Matrix, MatrixPair, Network, Topology, Torus, Way,
+    Bar, FigureRange, Function, Host, Link, Matrix, MatrixPair, Network, Topology, Torus, Way,
 };
 use crosslane_results::{LabCheck, LabFileCheck, LabImport, LabList, LabRemark};
 
@@ -265,13 +265,19 @@ type CellOf<'a> = &'a dyn Fn(&MatrixPair) -> String;
 /// matrices are cut into blocks of columns.
 pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
     let mut text = String::new();
-    let gigabytes =
-        |rate: Option<f64>| rate.map_or_else(String::new, |rate| format!("{:.2}", rate / 1e9));
+    let gigabytes = |rate: f64| format!("{:.2}", rate / 1e9);
     let way = |pair: &MatrixPair| pair.way.words().0.to_owned();
-    let one_way = |pair: &MatrixPair| gigabytes(pair.one_way_bytes_per_second);
-    let both_ways = |pair: &MatrixPair| gigabytes(pair.both_ways_bytes_per_second);
-    let latency =
-        |pair: &MatrixPair| pair.read_latency_ns.map_or_else(String::new, |ns| format!("{ns:.0}"));
+    let one_way = |pair: &MatrixPair| {
+        let range = pair.one_way_range_bytes_per_second;
+        figure(pair.one_way_bytes_per_second, range, gigabytes)
+    };
+    let both_ways = |pair: &MatrixPair| {
+        let range = pair.both_ways_range_bytes_per_second;
+        figure(pair.both_ways_bytes_per_second, range, gigabytes)
+    };
+    let latency = |pair: &MatrixPair| {
+        figure(pair.read_latency_ns, pair.read_latency_range_ns, |ns| format!("{ns:.0}"))
+    };
     let parts: [(&str, CellOf<'_>); 4] = [
         ("Way", &way),
         ("One way, from row to column, GB/s of payload", &one_way),
@@ -292,6 +298,16 @@ pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
             }
         }
     }
+    let has_range = |pair: &MatrixPair| {
+        pair.one_way_range_bytes_per_second.is_some()
+            || pair.both_ways_range_bytes_per_second.is_some()
+            || pair.read_latency_range_ns.is_some()
+    };
+    if matrix.pairs.iter().any(has_range) {
+        let words = "In brackets: what the ranges of the lab's constants allow, all at their slow \
+                     ends and all at their fast ones. Ranges of less than 1 % are not shown.";
+        let _ = writeln!(text, "\n{}", paragraph(words, columns));
+    }
     let mut problems: BTreeMap<&str, Vec<&MatrixPair>> = BTreeMap::new();
     for pair in &matrix.pairs {
         if let Some(problem) = &pair.problem {
@@ -310,6 +326,24 @@ pub fn matrix(matrix: &Matrix, columns: Columns) -> String {
     text
 }
 
+/// Formats a figure with its range, `13.10 (9.80-13.40)`, if that is wide enough.
+fn figure(
+    figure: Option<f64>,
+    range: Option<FigureRange>,
+    words: impl Fn(f64) -> String,
+) -> String {
+    /// Least width of a range that is shown, as a share of the figure.
+    const LEAST: f64 = 0.01;
+    let Some(figure) = figure else { return String::new() };
+    let is_far = |range: &FigureRange| range.high - range.low > LEAST * figure;
+    match range.filter(is_far) {
+        Some(FigureRange { low, high }) => {
+            format!("{} ({}-{})", words(figure), words(low), words(high))
+        }
+        None => words(figure),
+    }
+}
+
 /// Formats one figure of all pairs, in as many blocks of columns as are needed.
 fn matrix_blocks(
     matrix: &Matrix,
@@ -318,8 +352,9 @@ fn matrix_blocks(
     columns: Columns,
 ) -> String {
     let widest = matrix.nodes.iter().map(|node| node.name.chars().count()).max().unwrap_or(0);
-    // Two blanks lie between columns, and figures have up to six characters.
-    let each = widest.max(6) + 2;
+    let cells = matrix.pairs.iter().map(|pair| cell(pair).chars().count());
+    // Two blanks lie between columns, and figures without a range have up to six characters.
+    let each = cells.max().unwrap_or(0).max(widest).max(6) + 2;
     let count = columns.tables.map_or(usize::MAX, |columns| columns.saturating_sub(widest) / each);
     let mut text = String::new();
     for (index, block) in matrix.nodes.chunks(count.max(1)).enumerate() {
@@ -345,6 +380,8 @@ fn matrix_blocks(
 
 /// Formats what a lab made from dumps has, and what they do not show.
 pub fn lab_import(import: &LabImport, columns: Columns) -> String {
+    /// Most devices of a part that are named.
+    const NAMED: usize = 4;
     let mut table = Table::headed("endpoint | address | what it is | link | NUMA");
     for endpoint in &import.endpoints {
         let ids = format!("{}:{}", endpoint.vendor, endpoint.device);
@@ -359,6 +396,22 @@ pub fn lab_import(import: &LabImport, columns: Columns) -> String {
         table.row([endpoint.name.clone(), endpoint.address.clone(), what, link, node]);
     }
     let mut text = table.to_text(columns.tables);
+    text.push_str("\nConstants that no register says are those of these parts (labs/parts):\n");
+    let mut parts = Table::headed("part | what it is | devices");
+    for part in &import.parts {
+        let what = match part.is_match {
+            true => part.summary.clone(),
+            false => format!("no part matches; assumed: {}", part.summary),
+        };
+        let named = part.devices.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = match part.devices.len().checked_sub(NAMED) {
+            None | Some(0) => String::new(),
+            Some(more) => format!(" and {more} more"),
+        };
+        parts.row([part.part.clone(), what, format!("{named}{more}")]);
+    }
+    text.push('\n');
+    text.push_str(&parts.to_text(columns.tables));
     if !import.gaps.is_empty() {
         text.push_str("\nNot shown, and assumed or left out:\n");
         for gap in &import.gaps {
@@ -397,6 +450,8 @@ fn check_words(path: &str, check: &LabCheck) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crosslane_results::topology::MatrixNode;
+
     use super::*;
     use crate::tree::sample::small;
 
@@ -437,6 +492,40 @@ mod tests {
             narrow.contains(" +-01.0-[01-04]\n |  \\-00.0-[02-04]\n |     +-00.0-[03]\n"),
             "{narrow}"
         );
+    }
+
+    /// A figure has its range where that is wide enough, and columns have room for it.
+    #[test]
+    fn a_matrix_shows_wide_ranges() {
+        let pair = |from: &str, to: &str, one: f64, low: f64, high: f64| MatrixPair {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            way: Way::RootComplex,
+            one_way_bytes_per_second: Some(one * 1e9),
+            one_way_range_bytes_per_second: Some(FigureRange { low: low * 1e9, high: high * 1e9 }),
+            ..MatrixPair::default()
+        };
+        let node = |name: &str| MatrixNode { name: name.to_owned(), is_memory: false };
+        let ranged = Matrix {
+            lab: "ranged".to_owned(),
+            nodes: vec![node("gpu0"), node("nic0")],
+            pairs: vec![
+                pair("gpu0", "nic0", 13.1, 9.8, 13.4),
+                pair("nic0", "gpu0", 7.2, 7.18, 7.24),
+            ],
+        };
+        let text = matrix(&ranged, Columns::default());
+        let rows = "\
+gpu0     x  13.10 (9.80-13.40)
+nic0  7.20                   x
+";
+        assert!(text.contains(rows), "{text}");
+        assert_eq!(text.matches("In brackets").count(), 1, "{text}");
+        let mut known = ranged;
+        known.pairs.iter_mut().for_each(|pair| pair.one_way_range_bytes_per_second = None);
+        let text = matrix(&known, Columns::default());
+        assert!(text.contains("gpu0     x  13.10\n"), "{text}");
+        assert!(!text.contains("In brackets"), "{text}");
     }
 
     #[test]

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crosslane_lab::Lab;
 use crosslane_pcie::config::BarKind;
-use crosslane_twin::{Machine, export_machine, read, read_text};
+use crosslane_twin::{Exported, Machine, Taken, export_machine, read, read_text};
 use crosslane_vfio::sysfs::{Kind, LinkCode};
+
+use crate::LIBRARY;
 
 /// A listing by root: a root port with a switch, two accelerators and an adapter of two functions
 /// below it, and another root port with a drive whose Max_Payload_Size is smaller.
@@ -19,7 +21,8 @@ fn machine(text: &str) -> Machine {
 
 /// The lab of a machine, which has to be one that can be built.
 fn lab(machine: &Machine) -> (String, Vec<String>) {
-    let exported = export_machine(machine, "twin").unwrap_or_else(|error| panic!("{error}"));
+    let exported =
+        export_machine(machine, "twin", &LIBRARY).unwrap_or_else(|error| panic!("{error}"));
     let lab = Lab::from_text("twin.toml", &exported.text);
     let lab = lab.unwrap_or_else(|error| panic!("{error}\n{}", exported.text));
     lab.build(1).unwrap_or_else(|error| panic!("{error}\n{}", exported.text));
@@ -110,6 +113,71 @@ fn a_lab_has_all_links_and_settings_of_the_machine() {
     assert!(!text.contains("socket") && gaps.len() == 3, "{gaps:?}");
 }
 
+#[test]
+fn devices_are_taken_for_parts_of_the_library() {
+    let exported = export_machine(&machine(SERVER), "twin", &LIBRARY).unwrap();
+    let taken = |exported: &Exported| -> Vec<(String, bool, Vec<String>)> {
+        let devices = |it: &Taken| it.devices.iter().map(ToString::to_string).collect();
+        exported.parts.iter().map(|it| (it.part.clone(), it.is_match, devices(it))).collect()
+    };
+    let row = |part: &str, is_match, devices: &[&str]| {
+        let devices = devices.iter().map(|device| format!("0000:{device}.0")).collect();
+        (part.to_owned(), is_match, devices)
+    };
+    let others = [
+        row("broadcom-pex88000", true, &["17:00"]),
+        row("nvidia-ampere", true, &["19:00", "1a:00"]),
+        row("nvidia-connectx-5", true, &["1b:00"]),
+        row("samsung-gen3", true, &["31:00"]),
+    ];
+    let host = row("intel-ice-lake-sp", true, &["16:01", "30:02"]);
+    assert_eq!(taken(&exported), [&[host][..], &others].concat());
+    let constant = |text: &str, table: &str, key: &str| {
+        let (_, rest) = text.split_once(&format!("[part.{table}]\n")).unwrap();
+        let mut lines = rest.lines().take_while(|line| !line.starts_with('['));
+        lines.find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("{key}")).to_owned()
+    };
+    // What a register says counts more than the part, which has Gen4 too, but 512 B.
+    let payload = constant(&exported.text, "host.port", "max_payload_bytes");
+    assert_eq!(
+        payload,
+        "max_payload_bytes = { value = 256, source = \"sysfs: Device Capabilities\" }"
+    );
+    let latency = constant(&exported.text, "host.memory", "read_latency_ns");
+    assert!(
+        latency.contains("low = ") && latency.ends_with(" [intel-skylake-sp]\" }"),
+        "{latency}"
+    );
+    let comment = ": Samsung Gen3 drive (PM951 to PM983, 970, 172X) [samsung-gen3]\n[[endpoint]]\n\
+                   name = \"nvme0\"";
+    assert!(exported.text.contains(comment), "{}", exported.text);
+
+    // Unknown root ports, one of them with completions that are cut at 128 B.
+    let unknown = SERVER.replace("[8086:347a]", "[8086:fffe]").replacen("RCB 64", "RCB 128", 1);
+    let exported = export_machine(&machine(&unknown), "twin", &LIBRARY).unwrap();
+    let host = row("root-complex", false, &["16:01", "30:02"]);
+    assert_eq!(taken(&exported), [&[host][..], &others].concat());
+    let latency = constant(&exported.text, "host.memory", "read_latency_ns");
+    assert!(latency.contains("low = ") && latency.ends_with(" [root-complex]\" }"), "{latency}");
+    let bytes = constant(&exported.text, "host.memory", "completion_bytes");
+    assert!(bytes.contains("value = 256, low = 128"), "{bytes}");
+    let lab = Lab::from_text("twin.toml", &exported.text).unwrap();
+    assert!(lab.extremes().unwrap_or_else(|error| panic!("{error}")).is_some());
+
+    // A lab has one root complex: that of the ports with more lanes.
+    let mixed = SERVER.replacen("[8086:347a]", "[8086:a190]", 1);
+    let exported = export_machine(&machine(&mixed), "twin", &LIBRARY).unwrap();
+    assert!(exported.text.contains("[intel-chipset]"), "x16 counts more than x4");
+    let words = "0000:30:02.0: it is of intel-ice-lake-sp, and the lab has one root complex, \
+                 intel-chipset";
+    assert!(exported.gaps.iter().any(|gap| gap == words), "{:?}", exported.gaps);
+
+    // Without IDs, by class.
+    let drive = SERVER.replace("[144d:a808]", "[abcd:0001]");
+    let exported = export_machine(&machine(&drive), "twin", &LIBRARY).unwrap();
+    assert_eq!(taken(&exported).last().unwrap(), &row("nvme", true, &["31:00"]));
+}
+
 /// What is pasted into an issue is quoted, indented, and has other line ends.
 #[test]
 fn quoted_and_indented_listings_are_the_same() {
@@ -131,7 +199,7 @@ fn a_cut_listing_is_what_is_left_of_it() {
         let Ok(machine) = read_text(Path::new("dump"), &SERVER.as_bytes()[..index]) else {
             continue;
         };
-        match export_machine(&machine, "twin") {
+        match export_machine(&machine, "twin", &LIBRARY) {
             Ok(exported) => {
                 let lab = Lab::from_text("twin.toml", &exported.text);
                 let lab = lab.unwrap_or_else(|error| panic!("{index}: {error}"));
@@ -164,7 +232,7 @@ fn without_rights_lspci_hides_links_and_other_dumps_have_them() {
         }
     }
     let alone = machine(&hidden);
-    let why = export_machine(&alone, "twin").unwrap_err();
+    let why = export_machine(&alone, "twin", &LIBRARY).unwrap_err();
     assert!(why.contains("no dump shows the link above 0000:19:00.0"), "{why}");
     let folder = scratch("without_rights");
     let listing = folder.join("lspci.txt");
@@ -208,6 +276,13 @@ fn topologies_alone_are_labs_with_assumptions() {
         assert_eq!(text.matches("[[switch]]").count(), 1, "{text}");
         assert!(gaps.iter().any(|gap| gap.contains("no BAR is shown")), "{gaps:?}");
     }
+    // No root port is in this one.
+    let exported = export_machine(&machine(NCCL), "twin", &LIBRARY).unwrap();
+    let host = &exported.parts[0];
+    assert_eq!(
+        (host.part.as_str(), host.is_match, &host.devices[..]),
+        ("root-complex", false, &[][..])
+    );
     let (_, gaps) = lab(&machine(HWLOC));
     assert!(gaps.iter().any(|gap| gap.contains("31.51 GB/s may be Gen4 x16 or Gen5 x8")));
 }
@@ -344,7 +419,7 @@ fn folders_and_tar_files_of_sysfs() {
     fs::write(&plain, cut).unwrap();
     // Half of it is still a machine, or none: never more than an error.
     if let Ok(machine) = read(&[plain]) {
-        let _ = export_machine(&machine, "twin");
+        let _ = export_machine(&machine, "twin", &LIBRARY);
     }
 }
 

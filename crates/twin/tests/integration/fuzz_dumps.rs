@@ -7,12 +7,13 @@ use bolero::check;
 use crosslane_lab::Lab;
 use crosslane_twin::{export_machine, read, read_text};
 
+use crate::LIBRARY;
 use crate::dumps::SERVER;
 
 /// Reads a text, and makes a lab of what it is.
 fn try_text(bytes: &[u8]) {
     let Ok(machine) = read_text(Path::new("dump"), bytes) else { return };
-    let Ok(exported) = export_machine(&machine, "twin") else { return };
+    let Ok(exported) = export_machine(&machine, "twin", &LIBRARY) else { return };
     if let Err(error) = Lab::from_text("twin.toml", &exported.text) {
         panic!("{error}\n{}", exported.text);
     }
@@ -64,7 +65,7 @@ fn fuzz_archives() {
         whole[257..262].copy_from_slice(b"ustar");
         std::fs::write(&file, &whole).expect("a file for tests");
         if let Ok(machine) = read(std::slice::from_ref(&file)) {
-            let _ = export_machine(&machine, "twin");
+            let _ = export_machine(&machine, "twin", &LIBRARY);
         }
     });
 }
