@@ -157,7 +157,7 @@ impl Lab {
             let mut replaced = self.replaced.clone();
             replaced.extend(ranges.iter().map(|(path, range)| (path.clone(), range.end(is_fast))));
             let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
-            Ok(Self { engines: self.engines.clone(), ..lab })
+            Ok(self.again(lab))
         };
         Ok(Some([at(false)?, at(true)?]))
     }

@@ -10,28 +10,28 @@ pub(crate) const OPENED: &str = "assumption: the card says how many it has when 
 
 pub(crate) const UNSEEN: &str = "assumption: not in the dump; as most servers have it";
 
-/// Payloads of peers whose root ports differ in theirs.
-pub(crate) const CUTS: [Constant; 1] =
-    [("cuts_payloads", "true", "assumption: as PCIe 6.x 1.3.1 lets it; root ports may differ")];
-
 /// The way between two sockets, and peers across it.
 pub(crate) const HOP: [Constant; 2] = [
     (
         "latency_ns",
-        "50",
+        "50, low = 30, high = 150",
         "assumption: half of the 100 ns that reads of the other socket's memory take more \
          (pcie-bench, SIGCOMM 2018, 6.4)",
     ),
     (
         "gb_per_s",
-        "38.4",
+        "38.4, low = 9.6, high = 150",
         "assumption: two links of 9.6 GT/s and 16 bits, each way, as servers of 2014 to 2016 have",
     ),
 ];
 
 pub(crate) const HOP_PEERS: [Constant; 2] = [
     ("allowed", "true", "assumption: no register says whether sockets pass on to each other"),
-    ("latency_ns", "550", "assumption: as between root ports of one socket, and the hop"),
+    (
+        "latency_ns",
+        "550, low = 250, high = 1200",
+        "assumption: as between root ports of one socket, and the hop",
+    ),
 ];
 
 /// This project's engine, if the card has it.

@@ -9,7 +9,7 @@ use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
 use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
-use crate::assumptions::{CUTS, Constant, ENGINE, HOP, HOP_PEERS, UNSEEN};
+use crate::assumptions::{Constant, ENGINE, HOP, HOP_PEERS, UNSEEN};
 use crate::library::{Library, Part, PartKind};
 use crate::plan::{LinkPlan, Plan};
 use crate::taken::{PartsTaken, Taken};
@@ -324,11 +324,11 @@ impl Writer<'_> {
              # source: better ones may be written in their place.\n",
         );
         let mut text = format!("[lab]\nformat = 1\nname = \"{lab}\"\nsummary = \"{summary}\"\n\n");
+        let sockets = self.plan.numa_nodes().len().clamp(1, MOST_SOCKETS);
         let (host, others) = self.parts.host(self.plan);
         others.into_iter().for_each(|(port, what)| self.gaps.of(port, what));
-        let sockets = self.plan.numa_nodes().len().clamp(1, MOST_SOCKETS);
-        let rates = self.plan.rates(None);
-        host_part(&mut text, host, &self.plan.ports(None), rates, (sockets, has_iommu));
+        let (roots, rates) = (self.plan.ports(None), self.plan.rates(None));
+        host_part(&mut text, host, &roots, rates, sockets, has_iommu);
         let mut parts = Parts::default();
         let mut instances = String::new();
         self.host(&mut instances);
@@ -491,7 +491,8 @@ fn host_part(
     part: &Part,
     roots: &[&PciFunction],
     trained: impl Iterator<Item = LinkCode>,
-    (sockets, has_iommu): (usize, bool),
+    sockets: usize,
+    has_iommu: bool,
 ) {
     text.push_str("[part.host]\nkind = \"root-complex\"\n");
     let _ = writeln!(text, "summary = \"{}\"", part.summary);
@@ -531,11 +532,8 @@ fn host_part(
             let _ = write!(text, "\n[part.host.{table}]\n");
         }
         part.fill(text, table);
-        if table == "peer_to_peer" && part.value(table, CUTS[0].0).is_none() {
-            assume(text, &CUTS);
-        }
     }
-    if sockets > 1 && !part.has("hop") {
+    if sockets > 1 {
         text.push_str("\n[part.host.hop]\n");
         assume(text, &HOP);
         text.push_str("\n[part.host.hop.peer_to_peer]\n");

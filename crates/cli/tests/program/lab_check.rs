@@ -141,6 +141,7 @@ fn a_listing_becomes_a_lab() {
     // The drive's root port takes 128 B, and its link is Gen3 x4.
     assert!((3.35..3.4).contains(&rate("gpu0", "nvme0")), "{}", rate("gpu0", "nvme0"));
     assert_eq!(pair("gpu0", "nvme0")["way"], "sockets");
+    assert!(pair("gpu0", "host.numa0")["read_latency_range_ns"].is_null());
     assert!(pairs.iter().all(|pair| pair["problem"].is_null()), "{matrix}");
     assert!(pair("host.numa0", "gpu0")["read_latency_ns"].is_null());
     // What nobody publishes is a range, and so is what depends on it.
