@@ -14,6 +14,7 @@ use crate::bench::print_errors;
 use crate::completions::{self, Known};
 use crate::error::{CommandError, Result, usage};
 use crate::output::show;
+use crate::traffic_command::expanded;
 use crate::values::whole;
 
 /// Arguments of `what-if`.
@@ -41,8 +42,8 @@ pub struct WhatIfArguments {
     /// A constant or a setting, such as host0.mps=256; may be repeated.
     #[arg(long, value_name = "PATH=VALUE", value_parser = Change::set)]
     pub set: Vec<Change>,
-    /// An endpoint, or a switch with all below it, at another port: of a host or switch, HOST.PORT
-    /// or SWITCH.PORT to name it, or swap:NODE.
+    /// An endpoint, or a switch with all below it, at another port: of a host or switch, HOST.numaN
+    /// for that of a socket, HOST.PORT or SWITCH.PORT to name it, or swap:NODE.
     #[arg(long = "move", value_name = "NODE=PLACE", value_parser = Change::moved)]
     pub moved: Vec<Change>,
     /// Generation and lanes of the link above an endpoint or a switch.
@@ -107,7 +108,7 @@ pub struct OfLab {
 }
 
 impl OfLab {
-    fn flows(&self, arguments: &[FlowArgument]) -> Result<Flows> {
+    fn flows(&self, lab: &Lab, arguments: &[FlowArgument]) -> Result<Flows> {
         let choices =
             Choices::default().with_operations(self.operations).with_outstanding(self.outstanding);
         let request = |flow: &FlowArgument| {
@@ -117,7 +118,8 @@ impl OfLab {
                 _ => Err(usage(format!("--flow {flow}: one size is compared, not a range"))),
             }
         };
-        let requests = arguments.iter().map(request).collect::<Result<_>>()?;
+        let flows = expanded(arguments, &lab.build(self.seed)?)?;
+        let requests = flows.iter().map(request).collect::<Result<_>>()?;
         Ok(Flows { requests, choices, seed: self.seed })
     }
 }
@@ -139,7 +141,7 @@ pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
             return Err(usage("--operations and --outstanding are for --flow"));
         }
         true => compare_pairs(&lab, &changes, !of.no_why, &())?,
-        false => compare_flows(&lab, &changes, &of.flows(flows)?, !of.no_why, &())?,
+        false => compare_flows(&lab, &changes, &of.flows(&lab, flows)?, !of.no_why, &())?,
     };
     show(of.json, &compared, |columns| text::what_if(&compared, columns))?;
     let after = compared.flows.map(|both| both.after);
@@ -156,6 +158,7 @@ pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
 pub fn tuned(arguments: &TuneArguments) -> Result<()> {
     let TuneArguments { of, flows, in_place } = arguments;
     let options = TuneOptions { in_place: *in_place, why: !of.no_why };
-    let tuning = tune(&Lab::load(&of.lab)?, &of.flows(flows)?, options, &())?;
+    let lab = Lab::load(&of.lab)?;
+    let tuning = tune(&lab, &of.flows(&lab, flows)?, options, &())?;
     show(of.json, &tuning, |columns| text::tuning(&tuning, &of.lab, columns))
 }

@@ -62,10 +62,14 @@ impl Writer {
     fn places(&mut self, before: &LabFile, after: &LabFile) -> Vec<String> {
         let mut moved = Vec::new();
         for link in &after.links {
-            let was = tree::above(before, &link.lower).map(|at| &before.links[at].upper);
-            if was != Some(&link.upper) {
-                let is_host = after.hosts.iter().any(|host| host.name == link.upper);
-                let port = if is_host { "root port" } else { "port" };
+            let was = tree::above(before, &link.lower).map(|at| &before.links[at]);
+            if was.is_none_or(|was| (&was.upper, was.socket) != (&link.upper, link.socket)) {
+                let host = after.hosts.iter().find(|host| host.name == link.upper);
+                let port = match host.map(|host| host.part.parameters.socket_count()) {
+                    None => "port".to_owned(),
+                    Some(1) => "root port".to_owned(),
+                    Some(_) => format!("root port of socket {}", link.socket),
+                };
                 self.commands.push(format!("move {} to a {port} of {}", link.lower, link.upper));
                 moved.push(link.lower.clone());
             }

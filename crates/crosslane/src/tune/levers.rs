@@ -201,7 +201,7 @@ impl Found<'_> {
         }
     }
 
-    /// A new port of each other switch and of the host, for each end.
+    /// A new port of each other switch and of the host, or of its other sockets, for each end.
     fn places(&mut self, ends: &[String]) {
         let file = self.file;
         for end in ends {
@@ -209,13 +209,22 @@ impl Found<'_> {
             else {
                 continue;
             };
-            let host = &file.hosts[host].name;
-            let upper = &file.links[link].upper;
+            let (host, sockets) =
+                (&file.hosts[host].name, file.hosts[host].part.parameters.socket_count());
             let switches = file.switches.iter().map(|switch| &switch.name);
             let switches = switches.filter(|name| tree::is_below(file, name, host));
-            for place in switches.chain([host]).filter(|place| *place != upper) {
+            let roots = (0..sockets).map(|socket| match sockets {
+                1 => host.clone(),
+                _ => format!("{host}.numa{socket}"),
+            });
+            let link = &file.links[link];
+            let here = match link.upper == *host && sockets > 1 {
+                true => format!("{host}.numa{}", link.socket),
+                false => link.upper.clone(),
+            };
+            for place in switches.cloned().chain(roots).filter(|place| *place != here) {
                 let words = format!("{end} at a port of {place}");
-                let change = Change::Move { node: end.clone(), place: place.clone() };
+                let change = Change::Move { node: end.clone(), place };
                 self.add(words, vec![change], false);
             }
         }

@@ -35,6 +35,8 @@ const OF_ENDPOINT: [&str; 4] = ["mps", "mrrs", "tags", "relaxed-ordering"];
 pub const PLAIN_TAGS: u16 = 32;
 /// Names that stand for another port in `--move`.
 const SWAP: &str = "swap:";
+/// Name of a host's socket in `--move`, without its number.
+const SOCKET: &str = "numa";
 /// Lab with the IOMMU that a host gets.
 const FITTED_IOMMU: &str = "pciebench:iommu";
 /// Name of the host of a lab that has only one.
@@ -193,7 +195,31 @@ impl Applied {
                 false => format!("{upper} is below {node}"),
             });
         }
-        let port = match port {
+        self.to_port((node, link), upper, port)
+    }
+
+    /// Moves a node, with the link above it, to a port of a host or a switch: a new one, that of a
+    /// socket, or one of a name.
+    fn to_port(&mut self, (node, link): (&str, usize), upper: String, port: Option<&str>) -> Done {
+        let file = self.file();
+        let root = tree::root_link(file, link).map(|root| &file.links[root]);
+        let host = file.hosts.iter().find(|host| host.name == upper);
+        let number = port.and_then(|port| port.strip_prefix(SOCKET));
+        let number = number.filter(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+        let socket = match (host, number) {
+            (Some(host), Some(number)) => {
+                let count = host.part.parameters.socket_count();
+                let number = number.parse().ok().filter(|number| *number < count);
+                Some(number.ok_or_else(|| format!("{upper} has {count} sockets, from 0 on"))?)
+            }
+            _ => None,
+        };
+        // A new root port has what the old one was set to. Below a switch, the switch's has.
+        let (limit, own) = match (host, root) {
+            (Some(_), Some(root)) => (root.max_payload_limit_bytes, root.socket),
+            _ => (None, 0),
+        };
+        let port = match port.filter(|_| socket.is_none()) {
             Some(port) => {
                 let mut links = file.links.iter().enumerate();
                 let has_it = |(at, it): &(usize, &LinkInstance)| {
@@ -209,22 +235,12 @@ impl Applied {
             }
             None => tree::free_port(file, &upper),
         };
-        let limit = self.payload_limit_at(link, &upper);
         self.edit(|file| {
             let link = &mut file.links[link];
             (link.upper, link.upper_port) = (upper, Some(port));
-            link.max_payload_limit_bytes = limit;
+            (link.max_payload_limit_bytes, link.socket) = (limit, socket.unwrap_or(own));
         })?;
         self.fit(node, link)
-    }
-
-    /// Returns the limit of payloads that a link has below `upper`: at a host that of the root port
-    /// that it was below; a switch has that of its own root port.
-    fn payload_limit_at(&self, link: usize, upper: &str) -> Option<u32> {
-        let file = self.file();
-        let is_host = file.hosts.iter().any(|host| host.name == upper);
-        let root = tree::root_link(file, link).filter(|_| is_host)?;
-        file.links[root].max_payload_limit_bytes
     }
 
     /// Exchanges the ports of two nodes. The links stay with their lower ends, as far as the other
@@ -238,13 +254,14 @@ impl Applied {
         self.edit(|file| {
             let port = |link: usize| {
                 let link = &file.links[link];
-                (link.upper.clone(), link.upper_port.clone(), link.max_payload_limit_bytes)
+                let limit = link.max_payload_limit_bytes;
+                (link.upper.clone(), link.upper_port.clone(), limit, link.socket)
             };
             let ports = [port(second), port(first)];
-            for (link, (upper, name, limit)) in [first, second].into_iter().zip(ports) {
+            for (link, (upper, name, limit, socket)) in [first, second].into_iter().zip(ports) {
                 let link = &mut file.links[link];
                 (link.upper, link.upper_port) = (upper, name);
-                link.max_payload_limit_bytes = limit;
+                (link.max_payload_limit_bytes, link.socket) = (limit, socket);
             }
         })?;
         self.fit(node, first)?;

@@ -19,8 +19,8 @@ pub enum Change {
     Move {
         /// Endpoint or switch.
         node: String,
-        /// `HOST` or `SWITCH` for a new port, `HOST.PORT` or `SWITCH.PORT` to name it, or
-        /// `swap:NODE` for the other's port.
+        /// `HOST` or `SWITCH` for a new port, `HOST.numaN` for one of a socket, `HOST.PORT` or
+        /// `SWITCH.PORT` to name it, or `swap:NODE` for the other's port.
         place: String,
     },
     /// `--link NODE=GxN`: generation and width of the link above an endpoint or a switch.

@@ -505,7 +505,8 @@ mod tests {
             one_way_range_bytes_per_second: Some(FigureRange { low: low * 1e9, high: high * 1e9 }),
             ..MatrixPair::default()
         };
-        let node = |name: &str| MatrixNode { name: name.to_owned(), is_memory: false };
+        let node =
+            |name: &str| MatrixNode { name: name.to_owned(), is_memory: false, socket: None };
         let ranged = Matrix {
             lab: "ranged".to_owned(),
             nodes: vec![node("gpu0"), node("nic0")],
