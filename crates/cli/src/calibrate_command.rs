@@ -33,8 +33,9 @@ which the lab's figures come closest to the fitted rows: the least sum of square
 each as a part of its tolerance. There have to be more fitted rows than constants. All other rows
 are predictions, each with the interval in which 95 % of such measurements are expected.
 
-A constant is looked for between a tenth and ten times its value, unless a range is given. One
-that no fitted row depends on is refused, and so are constants that these rows cannot tell apart.
+A constant is looked for in the range that the lab file gives it, or between a tenth and ten times
+its value, unless LOW..HIGH is given. One that no fitted row depends on is refused, and so are
+constants that these rows cannot tell apart.
 
 Examples:
   crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns --rows 1-3

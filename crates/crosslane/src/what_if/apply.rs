@@ -195,12 +195,17 @@ impl Applied {
                 false => format!("{upper} is below {node}"),
             });
         }
-        self.to_port((node, link), upper, port)
+        self.plug_into((node, link), upper, port)
     }
 
     /// Moves a node, with the link above it, to a port of a host or a switch: a new one, that of a
     /// socket, or one of a name.
-    fn to_port(&mut self, (node, link): (&str, usize), upper: String, port: Option<&str>) -> Done {
+    fn plug_into(
+        &mut self,
+        (node, link): (&str, usize),
+        upper: String,
+        port: Option<&str>,
+    ) -> Done {
         let file = self.file();
         let root = tree::root_link(file, link).map(|root| &file.links[root]);
         let host = file.hosts.iter().find(|host| host.name == upper);

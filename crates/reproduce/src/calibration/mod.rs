@@ -37,7 +37,8 @@ const LEAST_DEPENDENCE: f64 = 1e-3;
 const LEAST_DIFFERENCE: f64 = 0.02;
 /// A constant takes part in what cannot be told apart with at least this part of it.
 const LEAST_PART: f64 = 0.3;
-/// A constant is looked for within this factor of its value, unless a range is given.
+/// A constant is looked for within this factor of its value, unless it has a range in the lab, or
+/// one is given.
 const FACTOR: f64 = 10.0;
 /// Beginning of the first line of a lab file that a calibration has written.
 const WRITTEN: &str = "# Calibrated by";
@@ -95,7 +96,8 @@ fn parameter<'a>(lab: &'a Lab, request: &FitRequest) -> Result<(&'a Constant, Pa
         refused(format!("{path} can only be one of certain numbers, which cannot be fitted"))
     })?;
     let (least, most) = (numbers.low, numbers.high);
-    let (low, high) = match *range {
+    let of_lab = constant.range.map(|range| (range.low, range.high));
+    let (low, high) = match range.or(of_lab) {
         Some((low, high)) if low < least || high > most => {
             let problem = format!("{path}: {low}..{high} reaches beyond {least}..{most}");
             return Err(refused(format!("{problem}, which its key allows")));

@@ -134,6 +134,22 @@ fn what_rows_do_not_tell_is_said() {
     assert_eq!(on(&[2, 9]), "there is no row 9: my.csv has 8");
 }
 
+/// The range of a lab file's constant is where it is looked for; a fitted value has none.
+#[test]
+fn range_of_the_lab_bounds_the_search() {
+    let old = "read_latency_ns = { value = 200, source";
+    let text = minimal().file().text().to_owned();
+    let ranged = text.replace(old, "read_latency_ns = { value = 200, low = 90, high = 250, source");
+    assert_ne!(ranged, text);
+    let lab = Lab::from_text("ranged.toml", &ranged).unwrap();
+    let (measurements, request) = (measured([0.0; ROWS.len()]), LATENCY.parse().unwrap());
+    let found = calibrate(("ranged", &lab), &measurements, &[request], Some(&[1, 2]), &()).unwrap();
+    assert_eq!((found.constants[0].value, found.constants[0].is_at_bound), (250.0, true));
+    let written = calibrated(&lab, &found, "crosslane calibrate").unwrap();
+    assert!(written.contains("{ value = 250, source = \"fit: rows 1-2 of my.csv\" }"));
+    Lab::from_text("written.toml", &written).unwrap();
+}
+
 /// The written lab keeps everything but the values and their sources, and its rows are fits.
 #[test]
 fn calibrated_lab_says_what_was_fitted() {
