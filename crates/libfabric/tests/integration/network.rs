@@ -170,7 +170,8 @@ fn what_is_not_allowed() {
         let for_nobody = peer.region(4096, RemoteAccess::NONE);
         let write = |offset: u64, far: RemoteMemory, far_offset: u64, bytes: u64| {
             let here = near_end(&near_region, offset);
-            run("a bad write", near.write(&here, far_of(far, far_offset), bytes)).unwrap_err()
+            let what = format!("a bad write over {provider}");
+            run(&what, near.write(&here, far_of(far, far_offset), bytes)).unwrap_err()
         };
         let error = write(4000, remote, 0, 97);
         assert_eq!(error.to_string(), "97 B at offset 4000 reach beyond the near memory of 4096 B");
