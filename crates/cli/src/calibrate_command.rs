@@ -39,7 +39,7 @@ constants that these rows cannot tell apart.
 
 Examples:
   crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns --rows 1-3
-  crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns=50..500 \
+  crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns=50..500 \\
     --rows 1-3 --write fitted.toml
   crosslane validate fitted.toml --csv flows.csv")]
 pub struct CalibrateArguments {

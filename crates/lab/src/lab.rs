@@ -142,7 +142,7 @@ impl Lab {
     }
 
     /// Returns the same lab at the slow and at the fast end of its constants' ranges (see
-    /// [`ValueRange`](crate::ValueRange)); `None` if no constant in force has one. An
+    /// [`ValueRange`]); `None` if no constant in force has one. An
     /// [edited](Self::edited) lab has none.
     ///
     /// # Errors

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             commands,
             [
-                "move gpu1 to a root port of host",
+                "move gpu1 to a root port of socket 0 of host",
                 "setpci -s 0000:30:02.0 CAP_EXP+8.w=0020:00e0",
                 "setpci -s 0000:31:00.0 CAP_EXP+8.w=0020:00e0",
                 "setpci -s 0000:31:00.0 CAP_EXP+8.w=5000:7000",

@@ -2,7 +2,7 @@
 //! A lab beside itself with changes: what every pair of endpoints can move, or what flows do,
 //! before and after, and what limits each.
 //!
-//! Read first: [`Change`], then [`apply`].
+//! Read first: [`Change`], then [`apply()`].
 
 mod apply;
 mod change;
