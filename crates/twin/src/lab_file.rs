@@ -122,6 +122,19 @@ fn capability(
     }
 }
 
+/// Writes the rate of ports that no dump shows, where their links run at a higher one than the
+/// library has for such a part.
+fn rates(text: &mut String, part: &Part, trained: impl Iterator<Item = LinkCode>) {
+    let (speed, lanes) = best(trained);
+    for (key, seen) in [("max_generation", speed), ("max_width", lanes)] {
+        let known = part.value("port", key).and_then(|value| value.strip_prefix("value = "));
+        let known = known.and_then(|value| value.split(',').next()?.trim().parse::<u8>().ok());
+        if known.is_some_and(|known| known < seen) {
+            read(text, key, seen, "Link Status of what is below");
+        }
+    }
+}
+
 fn redirects(ports: &[&PciFunction]) -> bool {
     let mut ports = ports.iter().filter_map(|port| port.configuration.acs());
     ports.any(|acs| acs.redirects_requests())
@@ -504,8 +517,9 @@ fn host_part(
         read(text, "sockets", sockets, "numa_node of the functions");
     }
     text.push_str("\n[part.host.port]\n");
-    if !roots.is_empty() {
-        capability(text, roots, trained, true);
+    match roots {
+        [] => rates(text, part, trained),
+        roots => capability(text, roots, trained, true),
     }
     part.fill(text, "port");
     text.push_str("\n[part.host.memory]\n");
@@ -554,8 +568,9 @@ fn switch_part(
     identity(&mut text, upstream);
     part.fill(&mut text, "");
     text.push_str("\n[part.@.port]\n");
-    if !ports.is_empty() {
-        capability(&mut text, ports, trained, true);
+    match ports {
+        [] => rates(&mut text, part, trained),
+        ports => capability(&mut text, ports, trained, true),
     }
     part.fill(&mut text, "port");
     text.push_str("\n[part.@.upstream_port]\n");
