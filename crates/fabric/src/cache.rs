@@ -11,7 +11,7 @@ use crate::parameters::CacheParameters;
 use crate::wire::WireTime;
 
 /// Length in bytes of a line.
-pub(crate) const LINE_BYTES: u64 = 64;
+const LINE_BYTES: u64 = 64;
 
 /// A way of a set.
 #[derive(Clone, Copy, Default)]
@@ -85,20 +85,15 @@ impl Cache {
         leaves
     }
 
-    /// Moves lines to or from memory; returns when it has them.
-    fn move_lines(&mut self, now_ps: u64, lines: u64) -> u64 {
-        let ticks = self.pace.ticks(lines * LINE_BYTES);
-        self.memory_free = self.memory_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
-        self.memory_free.ceil_ps()
-    }
-
-    /// Time of an access that moves lines to or from memory.
+    /// Moves lines to or from memory, after those before them.
     fn moved(&mut self, now_ps: u64, lines: u64) -> CacheTimes {
         if lines == 0 {
             return CacheTimes::default();
         }
         let waits_ps = self.memory_free.ceil_ps().saturating_sub(now_ps);
-        let memory_ps = self.move_lines(now_ps, lines);
+        let ticks = self.pace.ticks(lines * LINE_BYTES);
+        self.memory_free = self.memory_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        let memory_ps = self.memory_free.ceil_ps();
         CacheTimes { extra_ps: waits_ps + self.parameters.miss.0, memory_ps }
     }
 

@@ -91,6 +91,8 @@ pub struct Fabric {
     pub(crate) shuffle: bool,
     /// Whether any link is in FLIT mode.
     pub(crate) has_flits: bool,
+    /// Whether any host has a cache.
+    pub(crate) has_caches: bool,
     pub(crate) sequences: Vec<u64>,
     pub(crate) ordering: OrderingChecker,
     pub(crate) errors: Vec<ErrorRecord>,
@@ -119,8 +121,13 @@ impl Fabric {
                 roots[usize::from(node.host.0)] = at as u32;
             }
         }
+        let has_cache = |state: &NodeState| match state {
+            NodeState::RootComplex(Some(root)) => root.has_cache(),
+            _ => false,
+        };
         let mut fabric = Self {
             seed,
+            has_caches: node_states.iter().any(has_cache),
             roots,
             sequences: vec![0; nodes.len()],
             ordering: OrderingChecker::new(nodes.len()),
@@ -378,7 +385,7 @@ impl Fabric {
 
     /// Notes in a host's cache, if it has one, what a program of the host has written.
     pub(crate) fn note_host_write(&mut self, host: HostId, address: BusAddress, bytes: u64) {
-        let Some(node) = self.root(host) else { return };
+        let Some(node) = self.root(host).filter(|_| self.has_caches) else { return };
         self.with_root(node, |root, _| {
             if root.map.holds(address.0, 1) {
                 root.note_host_write(address.0, bytes);

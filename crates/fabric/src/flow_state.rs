@@ -390,19 +390,29 @@ impl Fabric {
 
     /// Fills the window of a flow that reads; a program of the host has written to any window.
     fn prepare_window(&mut self, id: FlowId) {
+        match self.flows[id.0 as usize].flow.kind {
+            FlowKind::Read => self.fill_window(id),
+            _ if self.has_caches => self.note_window(id),
+            _ => {}
+        }
+    }
+
+    /// Notes a window in the host's cache.
+    fn note_window(&mut self, id: FlowId) {
+        let state = &self.flows[id.0 as usize];
+        let (host, mut at) = (state.host, state.flow.target.0);
+        let end = at + state.slots * state.stride;
+        while at < end {
+            let (target, most) = self.flow_memory(id, BusAddress(at));
+            let length = (end - at).min(most);
+            self.note_host_write(host, target, length);
+            at += length;
+        }
+    }
+
+    fn fill_window(&mut self, id: FlowId) {
         let state = &self.flows[id.0 as usize];
         let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
-        if state.flow.kind != FlowKind::Read {
-            let (stride, mut at) = (state.stride, state.flow.target.0);
-            let end = at + slots * stride;
-            while at < end {
-                let (target, most) = self.flow_memory(id, BusAddress(at));
-                let length = (end - at).min(most);
-                self.note_host_write(host, target, length);
-                at += length;
-            }
-            return;
-        }
         let mut piece = vec![0; bytes.min(PIECE_BYTES) as usize];
         for slot in 0..slots {
             let (address, key) =

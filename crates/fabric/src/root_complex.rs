@@ -76,6 +76,11 @@ pub(crate) struct Arrival {
     pub index: PacketIndex,
 }
 
+/// Addresses that a request asks for.
+fn requested(header: &Header) -> Range<u64> {
+    header.address.0..header.address.0 + u64::from(header.request_bytes())
+}
+
 impl RootComplex {
     pub fn new(parameters: RootComplexParameters) -> Self {
         let iommus = (0..parameters.socket_count()).filter_map(|_| parameters.iommu);
@@ -208,29 +213,32 @@ impl RootComplex {
         fabric.packets.get_mut(at.index).header.address = header.address;
     }
 
+    /// Times at which pending writes that touch a range become visible, in order.
+    fn unseen_writes(
+        &self,
+        fabric: &Fabric,
+        range: &Range<u64>,
+    ) -> impl DoubleEndedIterator<Item = u64> {
+        let touching = self.unseen.iter().filter(|(_, index)| {
+            let written = requested(&fabric.packets.get(*index).header);
+            written.start < range.end && range.start < written.end
+        });
+        touching.map(|(visible_ps, _)| *visible_ps)
+    }
+
     /// Time at which the first pending write that touches a range becomes visible.
     pub fn unseen_in(&self, fabric: &Fabric, now_ps: u64, range: &Range<u64>) -> Option<u64> {
-        let touches = |index: PacketIndex| {
-            let header = &fabric.packets.get(index).header;
-            let end = header.address.0 + u64::from(header.request_bytes());
-            header.address.0 < range.end && range.start < end
-        };
-        let mut later = self.unseen.iter().filter(|(visible_ps, _)| *visible_ps > now_ps);
-        later.find(|(_, index)| touches(*index)).map(|(visible_ps, _)| *visible_ps)
+        self.unseen_writes(fabric, range).find(|visible_ps| *visible_ps > now_ps)
     }
 
     /// Time at which the cache has every arrived write to the bytes of a read.
     fn cached_ps(&self, fabric: &Fabric, now_ps: u64, read: &Header) -> u64 {
-        let range = |header: &Header| {
-            header.address.0..header.address.0 + u64::from(header.request_bytes())
-        };
-        let wanted = range(read);
-        let touches = |index: PacketIndex| {
-            let written = range(&fabric.packets.get(index).header);
-            written.start < wanted.end && wanted.start < written.end
-        };
-        let last = self.unseen.iter().rev().find(|(_, index)| touches(*index));
-        last.map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
+        let last = self.unseen_writes(fabric, &requested(read)).next_back();
+        last.map_or(now_ps, |visible_ps| now_ps.max(visible_ps))
+    }
+
+    pub const fn has_cache(&self) -> bool {
+        self.parameters.cache.is_some()
     }
 
     /// Notes what a program on the host has written, without taking time.
@@ -277,9 +285,9 @@ impl RootComplex {
         let read = Read { header: *header, memory_address: header.address.0, origin: at.direction };
         let now_ps = fabric.events.now_ps();
         fabric.packets.remove(at.index);
-        let begin_ps = match self.completer_at(header.address.0).0.cache() {
-            Some(_) => self.cached_ps(fabric, now_ps, header),
-            None => now_ps,
+        let begin_ps = match self.has_cache() {
+            true => self.cached_ps(fabric, now_ps, header),
+            false => now_ps,
         };
         let (completer, socket) = self.completer_at(header.address.0);
         if let Some((slot, ready_ps)) = completer.read(begin_ps, read, &mut fabric.random) {
