@@ -118,6 +118,11 @@ impl Lab {
     pub fn with_constant(&self, path: &str, value: f64) -> Result<Self> {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);
+        self.with_replaced(replaced)
+    }
+
+    /// Returns the same lab with these numbers for constants.
+    fn with_replaced(&self, replaced: BTreeMap<String, f64>) -> Result<Self> {
         let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
         Ok(self.again(lab))
     }
@@ -156,8 +161,7 @@ impl Lab {
         let at = |is_fast: bool| {
             let mut replaced = self.replaced.clone();
             replaced.extend(ranges.iter().map(|(path, range)| (path.clone(), range.end(is_fast))));
-            let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
-            Ok(self.again(lab))
+            self.with_replaced(replaced)
         };
         Ok(Some([at(false)?, at(true)?]))
     }

@@ -4,6 +4,8 @@
 //!
 //! The rows are those of the study's public data (`pcie-bench/data` on GitHub, commit b2abf2f).
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -80,17 +82,22 @@ pub fn results() -> Result<Vec<Compared>> {
 pub fn windows() -> Result<Vec<Compared>> {
     let translated = open("pciebench:iommu")?;
     let iommu = translated.file().hosts[0].part.parameters.iommu;
-    simulated(rows_of([WINDOWS])?, |row| {
-        let lab = server(&row.test.system)?.edited(|file| {
-            if row.test.iommu {
-                Arc::make_mut(&mut file.hosts[0].part).parameters.iommu = iommu;
-            }
-            if row.test.cache == Cache::Cold {
-                chill(file);
-            }
-        })?;
-        simulate(&lab, row, WINDOW_OPERATIONS)
-    })
+    let rows = rows_of([WINDOWS])?;
+    let host = |row: &Row| (row.test.system.clone(), row.test.iommu, row.test.cache);
+    let mut labs = HashMap::new();
+    for row in &rows {
+        if let Entry::Vacant(place) = labs.entry(host(row)) {
+            place.insert(server(&row.test.system)?.edited(|file| {
+                if row.test.iommu {
+                    Arc::make_mut(&mut file.hosts[0].part).parameters.iommu = iommu;
+                }
+                if row.test.cache == Cache::Cold {
+                    chill(file);
+                }
+            })?);
+        }
+    }
+    simulated(rows, |row| simulate(&labs[&host(row)], row, WINDOW_OPERATIONS))
 }
 
 /// Rows of a kind, and the errors among them.
@@ -100,7 +107,7 @@ struct Group {
     within: usize,
 }
 
-/// Groups the rows that are compared: the title of each, and which rows are in it.
+/// A group's title, and whether a row is in it.
 type Member = (&'static str, fn(&Compared) -> bool);
 
 const GROUPS: [Member; 6] = [
