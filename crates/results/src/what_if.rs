@@ -68,7 +68,7 @@ pub struct Tuning {
     pub alone: Vec<TuneTrial>,
     /// Steps of the search: to the levers before, each adds what gains most.
     pub steps: Vec<TuneStep>,
-    /// What limits the flows after the last step; absent if it was not looked for.
+    /// Limits of the flows after the last step; absent if it was not looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not_faster: Option<Explanation>,
     /// Reason for which that is not known.

@@ -53,7 +53,7 @@ fn rates(compared: &WhatIf) -> [f64; 2] {
     })
 }
 
-/// What changes, and what does not, of a flow whose payload follows the least of two root ports.
+/// A flow follows the least payload of two root ports: changing one of them alone has no effect.
 #[test]
 fn payloads_are_set_for_whole_trees() {
     let (lab, flows) = (two_cards(), flows(&["card0:card1:write:16K"], 16));

@@ -26,7 +26,7 @@ const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
 /// Name of every endpoint.
 const EVERY: &str = "*";
 
-/// What real devices send: name, kind and size of the operations. Descriptors, status and
+/// Operations of real devices: name, kind and size. Descriptors, status and
 /// interrupts are left out.
 const PRESETS: [(&str, FlowKind, u64); 4] = [
     // Frames of 1500 B, each into or out of one buffer.

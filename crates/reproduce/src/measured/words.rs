@@ -42,7 +42,7 @@ impl Quantity {
 pub struct Unit {
     /// The unit, as a file writes it.
     pub word: &'static str,
-    /// What it is a unit of.
+    /// Quantity that it measures.
     pub quantity: Quantity,
     /// Bytes per second, or seconds, of one.
     pub scale: f64,
@@ -80,7 +80,7 @@ impl Unit {
     }
 }
 
-/// What moves the data of a flow.
+/// Requester of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mover {
     /// A generic requester, or a core, as in `bench traffic`.
@@ -121,7 +121,7 @@ pub struct MeasuredFlow {
     pub from: String,
     /// The memory, or the second end.
     pub to: String,
-    /// What moves the data.
+    /// Its requester.
     pub mover: Mover,
 }
 

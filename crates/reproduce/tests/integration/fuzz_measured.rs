@@ -75,7 +75,7 @@ fn fuzz_pieces_of_files_of_measured_rows() {
     );
 }
 
-/// What names rows is read as it is written.
+/// Numbers of rows are read as they are written.
 #[test]
 fn fuzz_numbers_of_rows() {
     bolero::check!().with_type::<Vec<u16>>().with_iterations(ITERATIONS).for_each(|numbers| {
