@@ -29,9 +29,9 @@ const TIMEOUT: u32 = 1;
 /// First timer token of reads: the read in slot `token - READ` has its data.
 const READ: u32 = 2;
 
-/// Operations of a flow posted ahead of its TLPs; a bound on memory, more than any start latency at
-/// any interval needs.
-const MAX_POSTED: usize = 64;
+/// Operations of a flow posted ahead of its TLPs; a bound on memory, beyond what any device has
+/// under way in a start latency: a GPU of 2,048 warps posts one of each.
+const MAX_POSTED: usize = 4096;
 
 /// An operation in progress.
 #[derive(Clone, Copy, Debug)]

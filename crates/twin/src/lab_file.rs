@@ -205,6 +205,14 @@ pub fn export_machine(
             "registers are not shown; payload and read sizes are assumed".to_owned(),
         );
     }
+    for (address, _) in plan.endpoints.iter().filter(|(_, it)| Plan::is_on_root_bus(it)) {
+        gaps.of(
+            *address,
+            "no port is above it, as in a virtual machine; a root port of its own is assumed, and \
+             the machine may have switches and other cards that share its way"
+                .to_owned(),
+        );
+    }
     for (address, what) in machine.gaps.iter().filter(|(address, _)| used(address)) {
         gaps.of(*address, what.clone());
     }

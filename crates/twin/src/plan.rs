@@ -60,13 +60,18 @@ impl<'a> Plan<'a> {
         let mut plan = Self::empty();
         let mut done = BTreeSet::new();
         for function in tree.functions() {
+            if !function.kind.is_linked_endpoint() {
+                continue;
+            }
             let Address { domain, id } = function.address;
-            let is_alone = function.parent.is_none() && id.bus() == 0;
-            if !function.kind.is_linked_endpoint() || is_alone {
+            let is_alone = Self::is_on_root_bus(function);
+            // Without a link it is not a card, whatever it says.
+            if is_alone && rate(function, None).is_err() {
                 continue;
             }
             // One device hangs on a link, whose first function stands for all.
-            if !done.insert((domain, id.bus())) {
+            let device = is_alone.then(|| id.device());
+            if !done.insert((domain, id.bus(), device)) {
                 plan.left_out.push((function.address, "a further function of its device".into()));
                 continue;
             }
@@ -75,6 +80,12 @@ impl<'a> Plan<'a> {
             }
         }
         plan
+    }
+
+    /// Whether there is no port above an endpoint: a virtual machine shows a card that was handed
+    /// to it so, with the link that it has, and without the root port.
+    pub fn is_on_root_bus(function: &PciFunction) -> bool {
+        function.parent.is_none() && function.address.id.bus() == 0
     }
 
     fn empty() -> Self {

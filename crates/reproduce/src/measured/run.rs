@@ -2,13 +2,14 @@
 //! Makes the measurement of a row in a lab.
 
 use std::sync::Arc;
+use std::{mem, slice};
 
 use crosslane_driver::DescriptorSource;
 use crosslane_experiment::{
     Choices, EngineWork, ExperimentError, FlowEnds, FlowRequest, Options, Outcome, Scenario,
     TrafficWork, Workload, default_in_flight, default_operations,
 };
-use crosslane_fabric::Flow;
+use crosslane_fabric::{Flow, FlowKind, FlowReport};
 use crosslane_lab::{CheckedFlows, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::Latencies;
@@ -43,8 +44,8 @@ impl Measurements {
 
 /// A run of a row.
 enum Run {
-    /// Of a generic requester.
-    Requester(Flow),
+    /// Of generic requesters, at once.
+    Requesters(Vec<Flow>),
     /// Of an engine.
     Engine(Box<Scenario<EngineWork>>),
 }
@@ -57,7 +58,7 @@ impl MeasuredRow {
     pub fn simulate(&self, lab: &Arc<Lab>, effort: Effort) -> Result<f64> {
         let running = lab.build(SEED)?;
         let figure = match self.run(lab, &running, effort)? {
-            Run::Requester(flow) => requester_figure(running, flow, self.unit.quantity),
+            Run::Requesters(flows) => requesters_figure(running, flows, self.unit.quantity),
             Run::Engine(scenario) => engine_figure(&scenario, self.unit.quantity),
         };
         let figure = figure.and_then(|figure| match figure.is_finite() && figure > 0.0 {
@@ -102,19 +103,26 @@ impl MeasuredRow {
         let outstanding = self.outstanding.or(latency);
         let in_flight = outstanding.map_or_else(|| default_in_flight(self.bytes), u64::from);
         let operations = self.operations(effort, in_flight);
-        let Mover::Requester(kind) = self.flow.mover else {
-            return self.engine_run(lab, running, (operations, outstanding));
+        let kinds: &[FlowKind] = match &self.flow.mover {
+            Mover::Requester(kind) => slice::from_ref(kind),
+            Mover::Both if latency.is_some() => {
+                let problem = "a read and a write at once have a rate, and no latency of their own";
+                return Err(self.fault("flow", problem.to_owned()));
+            }
+            Mover::Both => &[FlowKind::Read, FlowKind::Write],
+            _ => return self.engine_run(lab, running, (operations, outstanding)),
         };
         let MeasuredFlow { from, to, .. } = &self.flow;
         let choices = Choices::default()
             .with_operations(operations)
             .with_outstanding(outstanding)
             .with_window_bytes(self.window_bytes);
-        let flows = vec![FlowRequest::new(from, to, kind, self.bytes)];
+        let flows =
+            kinds.iter().map(|kind| FlowRequest::new(from, to, *kind, self.bytes)).collect();
         let work = TrafficWork { flows, choices, ..TrafficWork::default() };
         let planned = Scenario::new(Arc::clone(lab), work).plan(running);
-        let mut planned = planned.map_err(|error| self.refused(error))?;
-        Ok(Run::Requester(planned.remove(0).flow))
+        let planned = planned.map_err(|error| self.refused(error))?;
+        Ok(Run::Requesters(planned.into_iter().map(|planned| planned.flow).collect()))
     }
 
     /// Returns the run of an engine, of so many transfers, so many of them in flight.
@@ -177,28 +185,37 @@ impl MeasuredRow {
     }
 }
 
-/// Runs a flow. Returns the rate in bytes per second, from the first operation's end to the last
-/// one's, or the median latency in seconds; else what went wrong.
-fn requester_figure(
+/// Runs flows at once. Returns the payload of all per second, from the first operation's end to the
+/// last one's, or the median latency of the only one in seconds; else what went wrong.
+fn requesters_figure(
     mut running: RunningLab,
-    flow: Flow,
+    flows: Vec<Flow>,
     quantity: Quantity,
 ) -> Result<f64, String> {
     let fabric = &mut running.fabric;
-    let flow = fabric.start_flow(flow).map_err(|error| error.to_string())?;
+    let started = flows.into_iter().map(|flow| fabric.start_flow(flow));
+    let started: Vec<_> = started.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     CheckedFlows::new(fabric).run().map_err(|error| error.to_string())?;
-    let report = fabric.flow_report(flow);
-    if report.failed > 0 {
-        return Err(report.errors.into_iter().next().unwrap_or_default());
+    let mut reports: Vec<_> = started.into_iter().map(|flow| fabric.flow_report(flow)).collect();
+    if let Some(failed) = reports.iter_mut().find(|report| report.failed > 0) {
+        return Err(failed.errors.pop().unwrap_or_default());
     }
-    Ok(match quantity {
-        Quantity::Latency => {
-            Picoseconds(Latencies::of(report.latencies_ps).typical_ps).as_seconds()
-        }
-        Quantity::Rate => {
-            report.steady_bytes_per_second().unwrap_or_else(|| report.bytes_per_second())
-        }
-    })
+    if let (Quantity::Latency, [report]) = (quantity, &mut *reports) {
+        let latencies = Latencies::of(mem::take(&mut report.latencies_ps));
+        return Ok(Picoseconds(latencies.typical_ps).as_seconds());
+    }
+    // Flows at once have as many operations each: the first one of each fills the pipe.
+    let span = |report: &FlowReport| (report.first_done, report.last_done);
+    let both = |one: (Picoseconds, Picoseconds), other: (Picoseconds, Picoseconds)| {
+        (one.0.min(other.0), one.1.max(other.1))
+    };
+    let (first_done, last_done) = reports.iter().map(span).reduce(both).unwrap_or_default();
+    let steady = |report: &FlowReport| report.bytes - report.bytes / report.operations.max(1);
+    let bytes: u64 = reports.iter().map(steady).sum();
+    match last_done.since(first_done).as_seconds() {
+        span if span > 0.0 && bytes > 0 => Ok(bytes as f64 / span),
+        _ => Ok(reports.iter().map(FlowReport::bytes_per_second).sum()),
+    }
 }
 
 /// Runs an engine's transfers. Returns the same as the application sees it.

@@ -85,6 +85,8 @@ impl Unit {
 pub enum Mover {
     /// A generic requester, or a core, as in `bench traffic`.
     Requester(FlowKind),
+    /// Two generic requesters at once, a reader and a writer, with the same payload each.
+    Both,
     /// The engine of a card to host memory, by the driver.
     ToHost,
     /// The engine of a card from host memory, by the driver.
@@ -94,10 +96,11 @@ pub enum Mover {
 }
 
 impl Mover {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Requester(FlowKind::Write),
         Self::Requester(FlowKind::Read),
         Self::Requester(FlowKind::WriteRead),
+        Self::Both,
         Self::ToHost,
         Self::FromHost,
         Self::Peer,
@@ -107,6 +110,7 @@ impl Mover {
     pub const fn word(self) -> &'static str {
         match self {
             Self::Requester(kind) => kind_word(kind),
+            Self::Both => "both",
             Self::ToHost => "c2h",
             Self::FromHost => "h2c",
             Self::Peer => "p2p",

@@ -6,6 +6,7 @@ mod calibration;
 mod fuzz_measured;
 mod interrupted;
 mod kc705;
+mod measured_gpu;
 mod nget;
 mod pciebench;
 mod pciebench_iommu;

@@ -505,3 +505,39 @@ fn power_states_of_links_are_told() {
     let capable = "Disabled\n\t\tLnkCap: Port #0, Speed 8GT/s, Width x16, ASPM";
     assert!(told(capable, "", "as those of idle graphics processors"));
 }
+
+/// Cards that were handed to a virtual machine: two on its root bus, with the links that they have,
+/// an emulated one, and one that says it is an endpoint and has no link.
+const GUEST: &str = "\
+00:00.0 Host bridge [0600]: Intel Corporation Device [8086:0d57]
+00:01.0 Ethernet controller [0200]: Red Hat, Inc. Virtio network device [1af4:1041]
+00:02.0 Audio device [0403]: Intel Corporation Device [8086:293e]
+\tCapabilities: [60] Express (v1) Endpoint, MSI 00
+\t\tLnkSta:\tSpeed unknown, Width x0
+00:05.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330]
+\tRegion 2: Memory at 38000000000 (64-bit, prefetchable) [size=128G]
+\tCapabilities: [60] Express (v2) Endpoint, MSI 00
+\t\tDevCap:\tMaxPayload 256 bytes, PhantFunc 0
+\t\tDevCtl:\tCorrErr+ NonFatalErr+ FatalErr+ UnsupReq-
+\t\t\tRlxdOrd+ ExtTag+ PhantFunc- AuxPwr- NoSnoop+
+\t\t\tMaxPayload 256 bytes, MaxReadReq 512 bytes
+\t\tLnkCap:\tPort #0, Speed 32GT/s, Width x16, ASPM not supported
+\t\tLnkSta:\tSpeed 32GT/s, Width x16
+00:06.0 Non-Volatile memory controller [0108]: Samsung Device [144d:a824]
+\tRegion 0: Memory at 3a000000000 (64-bit, non-prefetchable) [size=32K]
+\tCapabilities: [70] Express (v2) Endpoint, MSI 00
+\t\tLnkSta:\tSpeed 16GT/s, Width x4
+";
+
+#[test]
+fn a_virtual_machine_shows_cards_without_ports() {
+    let (text, gaps) = lab(&machine(GUEST));
+    for link in ["lower = \"gpu0\"\npart = \"gen5x16\"", "lower = \"nvme0\"\npart = \"gen4x4\""] {
+        assert!(text.contains(link), "{text}");
+    }
+    assert_eq!(text.matches("[[endpoint]]").count(), 2, "{text}");
+    let told = gaps.iter().any(|gap| {
+        gap.starts_with("0000:00:05.0, 0000:00:06.0: no port is above it, as in a virtual machine")
+    });
+    assert!(told, "{gaps:?}");
+}
