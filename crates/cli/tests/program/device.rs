@@ -354,6 +354,18 @@ fn a_lab_with_engines_can_be_driven() {
     assert!(page.contains("65536"), "{page}");
 }
 
+/// A card that was handed to a virtual machine has its link, and no port above.
+#[test]
+fn a_card_of_a_virtual_machine_has_its_link() {
+    let fake = Fake::new("a_card_of_a_virtual_machine_has_its_link");
+    let space = Space::express(0x10de, 0x2335, 0, 5, 16);
+    let (class, driver, group) = (0x03_0200, None, None);
+    fake.add(&Card { address: "0000:00:06.0", above: &[], class, driver, group, space });
+    let doctor = json(&fake, "doctor 00:06.0");
+    assert_eq!(finding(&doctor, "link")["found"], "Gen5 x16; the port above it is not shown");
+    assert_eq!(doctor["predicted"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn what_is_no_card_has_no_prediction() {
     let fake = Fake::switch_with_two_cards("what_is_no_card_has_no_prediction");

@@ -96,8 +96,19 @@ fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
         findings.push(finding);
     }
     if findings.is_empty() {
-        let found = format!("no link registers: it is a {}", card.kind);
-        findings.push(finding(Severity::Note, "link", found, ""));
+        findings.push(match card.link().filter(|_| card.kind.is_linked_endpoint()) {
+            Some((now, best)) if now.speed < best.speed || now.lanes < best.lanes => {
+                let found = format!("{}; the port above it is not shown", link_words((now, best)));
+                finding(Severity::Note, "link", found, "compare it with what the slot supports")
+            }
+            Some((now, _)) => {
+                finding(Severity::Ok, "link", format!("{now}; the port above it is not shown"), "")
+            }
+            None => {
+                let found = format!("no link registers: {}", card.kind);
+                finding(Severity::Note, "link", found, "")
+            }
+        });
     }
     findings
 }
