@@ -30,8 +30,10 @@ REASONS = GATEWARE / "coverage_reasons.toml"
 # The narrowest: it is built soonest, and a TLP has most beats.
 WIDTH = "64"
 PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-# Two whole cards below a switch: test_card and test_shim_us cover the same modules.
+# Two whole cards below a switch: test_card and test_shim_us cover the same modules. And tests of the
+# bench itself, which simulate nothing of the gateware.
 LEFT_OUT = {"test_card_us"}
+LEFT_OUT_FILE = "test_simulate.py"
 # The bounded set has each kind of channel at a different width.
 OF_EVERY_KIND = {"test_writer"}
 NO_REASON = "not looked into"
@@ -65,7 +67,7 @@ def chosen_tests(only: str | None) -> list[str]:
     chosen = []
     for function, names in everything.items():
         name = function.split("::")[1]
-        if name in LEFT_OUT:
+        if name in LEFT_OUT or function.split("::")[0].endswith(LEFT_OUT_FILE):
             continue
         few = [] if name in OF_EVERY_KIND else wide(bounded[function])
         chosen += few or wide(names) or bounded[function]
