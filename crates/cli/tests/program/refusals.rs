@@ -117,6 +117,8 @@ const REFUSED: [&str; 142] = [
     "bench halo --lab rosta",
     "bench halo --nodes 8192",
     "bench halo --threads 2 --why",
+    "bench halo --mpi --threads 2",
+    "bench halo --trace-hash --json",
     "bench halo --lattice 4x4",
     "bench halo --nodes 4 --site-bytes 6",
     // The bridge.

@@ -3,10 +3,8 @@
 //! them.
 
 use std::fmt;
-use std::fs::File;
-use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, Read};
 
+use crosslane_host::kinds;
 use thiserror::Error;
 
 /// A process that takes no further part: it was killed, left, or sent what makes no sense.
@@ -18,6 +16,10 @@ pub struct Gone {
     /// The rest of the sentence.
     pub why: String,
 }
+
+kinds!(Gone {
+    Self { .. } => LinkDown,
+});
 
 /// Messages of all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +68,11 @@ pub enum Disagreement {
     Gone(#[from] Gone),
 }
 
+kinds!(Disagreement {
+    Self::Different { .. } => InvalidArgument,
+    Self::Gone(gone) => gone.kind(),
+});
+
 /// Compares facts that have to be the same in all processes: name and value of each.
 ///
 /// # Errors
@@ -99,19 +106,4 @@ pub fn agree(carrier: &dyn Carrier, facts: &[(&str, String)]) -> Result<(), Disa
         return Err(Disagreement::Different { who, than, what, theirs, ours });
     }
     Ok(())
-}
-
-/// Returns the hash of the running program's file, which differs between two builds.
-///
-/// # Errors
-/// A file that cannot be read.
-pub fn program_hash() -> io::Result<String> {
-    let mut file = File::open(std::env::current_exe()?)?;
-    let (mut hasher, mut block) = (DefaultHasher::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut block)? {
-            0 => return Ok(format!("{:016x}", hasher.finish())),
-            bytes => hasher.write(&block[..bytes]),
-        }
-    }
 }

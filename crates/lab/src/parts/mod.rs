@@ -15,8 +15,6 @@
 mod between;
 mod carrier;
 pub(crate) mod exchange;
-#[cfg(feature = "mpi")]
-mod mpi;
 mod report;
 mod run;
 mod threads;
@@ -33,10 +31,8 @@ use crosslane_torus_link::routing::Torus;
 use crate::error::{LabError, Problem, Result};
 use crate::file::{LabFile, Share};
 use crate::lab::Lab;
-pub use carrier::{Arrived, Carrier, Disagreement, Gone, agree, program_hash};
+pub use carrier::{Arrived, Carrier, Disagreement, Gone, agree};
 pub use exchange::{Exchange, Lost, PartState, Said};
-#[cfg(feature = "mpi")]
-pub use mpi::World;
 pub use report::{Carriers, PartTimes, PartsReport};
 pub use trace_hash::{TraceHash, TraceHasher};
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use crosslane_device::network_processor::{CableEnd, CableMessage, Signal, Wish};
+use crosslane_host::kinds;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus_link::frame::{Damaged, Frame};
 use serde::de::DeserializeOwned;
@@ -49,6 +50,10 @@ pub enum Malformed {
         to_ps: u64,
     },
 }
+
+kinds!(Malformed {
+    Self::Bytes(_) | Self::Frame { .. } | Self::NoSuchEnd { .. } | Self::Time { .. } => Data,
+});
 
 impl From<postcard::Error> for Malformed {
     fn from(error: postcard::Error) -> Self {

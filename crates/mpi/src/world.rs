@@ -12,13 +12,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crosslane_host::lock;
+use crosslane_lab::parts::{Arrived, Carrier, Gone};
 use mpi::Threading;
 use mpi::point_to_point::MatchedReceiveVec;
 use mpi::request::{Request as Send, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Source};
-
-use super::carrier::{Arrived, Carrier, Gone};
 
 /// Tags of messages: parts', signs of life, and the last one of a process.
 const PART: i32 = 1;
@@ -208,9 +207,7 @@ impl Pump {
                     });
                     self.hear();
                     // The caller waits for the end of this thread, which leaves MPI.
-                    if let Some(answer) = answer {
-                        drop(answer.send(()));
-                    }
+                    let _sent = answer.map(|answer| answer.send(()));
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) => {
