@@ -31,7 +31,11 @@ impl Processes {
     pub fn begin(is_wanted: bool) -> Result<Self> {
         if is_wanted {
             interrupt::share();
-            let world = World::begin(interrupt::is_asked).map_err(usage)?;
+            // Launchers pass on what a terminal of their own got.
+            anstream::ColorChoice::Never.write_global();
+            let is_built = cfg!(feature = "mpi");
+            let failed = |gone| if is_built { CommandError::failed(gone) } else { usage(gone) };
+            let world = World::begin(interrupt::is_asked).map_err(failed)?;
             return Ok(Self(Some(world)));
         }
         let size = |name: &&str| env::var(name).ok().and_then(|size| size.parse::<u32>().ok());

@@ -206,6 +206,8 @@ impl Pump {
                         pump.refuse(&gone)
                     });
                     self.hear();
+                    // All have left, and take what was on its way when they did.
+                    self.signs.drain(..).flatten().for_each(Send::wait_without_status);
                     // The caller waits for the end of this thread, which leaves MPI.
                     let _sent = answer.map(|answer| answer.send(()));
                     return;
@@ -251,13 +253,13 @@ impl Pump {
             let (mut done, mut looks, mut periods) = (Vec::new(), 0, 0);
             loop {
                 let gone = self.receive(&mut arriving);
-                sends.test_some(&mut done);
-                if sends.incomplete() == 0 && arriving.messages.iter().all(Option::is_some) {
+                let is_taken = sends.test_all(&mut done);
+                if is_taken && arriving.messages.iter().all(Option::is_some) {
                     break;
                 }
                 self.hear();
                 periods += u32::from(self.live());
-                let gone = gone.or_else(|| self.silent(&arriving));
+                let gone = gone.or_else(|| self.silent(&arriving, is_taken));
                 let gone = gone.or_else(|| {
                     let why = "does not leave".to_owned();
                     (is_failing && periods > FAREWELL).then(|| Gone { who: "a rank".into(), why })
@@ -267,7 +269,8 @@ impl Pump {
                 }
                 looks += 1;
                 if looks < LOOKS {
-                    std::hint::spin_loop();
+                    // Processes may share a core.
+                    thread::yield_now();
                 } else {
                     thread::sleep(REST);
                 }
@@ -340,10 +343,12 @@ impl Pump {
         true
     }
 
-    /// Returns a process that this one waits for and has not heard of for too long.
-    fn silent(&self, arriving: &Arriving) -> Option<Gone> {
+    /// Returns a process that this one waits for and has not heard of for too long. It waits for all
+    /// that have not sent, and for all others too until what it sends is taken.
+    fn silent(&self, arriving: &Arriving, is_taken: bool) -> Option<Gone> {
         let most = if (self.is_over)() { MOST_MISSED_AT_END } else { MOST_MISSED };
-        let mut missing = (0..self.size).filter(|from| arriving.messages[*from].is_none());
+        let is_missing = |from: &usize| !is_taken || arriving.messages[*from].is_none();
+        let mut missing = (0..self.size).filter(is_missing).filter(|from| *from != self.rank);
         let lost = missing.find(|from| self.missed[*from] > most)?;
         Some(self.gone(lost, "does not answer any more".to_owned()))
     }

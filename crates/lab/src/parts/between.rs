@@ -141,6 +141,9 @@ impl Exchange for CarriedExchange {
         let begin = (self.clock)();
         let arrived = self.carrier.swap(messages).map_err(lost)?;
         let waited = (self.clock)().saturating_sub(begin);
+        // A process that is alone waits for nobody.
+        let is_alone = arrived.last == self.carrier.rank();
+        let waited = if is_alone { Duration::ZERO } else { waited };
         lock(&self.times).waited(arrived.last, waited, signals);
         let mut all = Vec::new();
         for (rank, bytes) in arrived.messages.iter().enumerate() {
@@ -168,10 +171,9 @@ fn malformed_by(carrier: &dyn Carrier, rank: usize, malformed: wire::Malformed) 
     Gone { who: carrier.names()[rank].clone(), why: format!("sent {malformed}") }
 }
 
-impl From<Gone> for LabError {
-    fn from(Gone { who, why }: Gone) -> Self {
-        Self::nowhere(Problem::Process { who, why })
-    }
+/// Makes the error of a run that a process has ended.
+fn ended_by(Gone { who, why }: Gone) -> LabError {
+    LabError::nowhere(Problem::Process { who, why })
 }
 
 impl Division {
@@ -220,7 +222,7 @@ impl Division {
         let mut ends = self.run_parts(vec![runner], clock, seed, progress, program);
         let end = ends.pop().expect("one part was run");
         if let Some(gone) = lock(&gone).take() {
-            return Err(gone.into());
+            return Err(ended_by(gone));
         }
         let times = lock(&times).clone();
         let (end, here_broken) = match end {
@@ -262,11 +264,12 @@ fn gather<T: Serialize + DeserializeOwned>(
 ) -> Result<Vec<Told<T>>> {
     let mine = wire::ended(end);
     loop {
-        let mut messages = carrier.swap(vec![mine.clone(); carrier.names().len()])?.messages;
+        let arrived = carrier.swap(vec![mine.clone(); carrier.names().len()]);
+        let mut messages = arrived.map_err(ended_by)?.messages;
         messages[carrier.rank()] = mine.clone();
         let mut all = Vec::new();
         for (rank, bytes) in messages.iter().enumerate() {
-            let malformed = |malformed| malformed_by(carrier, rank, malformed);
+            let malformed = |malformed| ended_by(malformed_by(carrier, rank, malformed));
             // Signals for a part that has ended go nowhere: nothing is expected of them.
             match wire::read_end(bytes).map_err(malformed)? {
                 None => continue,
@@ -274,7 +277,7 @@ fn gather<T: Serialize + DeserializeOwned>(
                     End::Ended(told) => all.push(told),
                     End::Broken(why) => {
                         let (who, why) = (carrier.names()[rank].clone(), format!("failed: {why}"));
-                        return Err(Gone { who, why }.into());
+                        return Err(ended_by(Gone { who, why }));
                     }
                 },
             }

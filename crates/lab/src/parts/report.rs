@@ -91,7 +91,9 @@ impl fmt::Display for PartsReport {
         let exchanges = self.parts.iter().map(|part| part.exchanges).max().unwrap_or(0);
         let (count, percent, wall) = (self.parts.len(), 100.0 * self.efficiency(), self.wall);
         let what = match self.by {
+            Carriers::Threads if count == 1 => "thread",
             Carriers::Threads => "threads",
+            Carriers::Processes(_) if count == 1 => "process",
             Carriers::Processes(_) => "processes",
         };
         write!(f, "{count} {what} for {nodes} nodes: efficiency {percent:.1} % of ")?;
