@@ -2,9 +2,11 @@
 //! MPI between the processes that simulate a lab together; `mpirun` or `srun` starts them.
 //!
 //! A thread has MPI to itself. It sends every other process a sign of life all the time, also while
-//! this process computes, and misses those of others when it waits for them. So it is found, and
-//! named, which process was killed, whether or not the launcher ends the others.
+//! this process computes, and misses those of others when it waits for them. Of a process on this
+//! machine it sees in `/proc` that it has ended. So it is found, and named, which process was
+//! killed, whether or not the launcher ends the others.
 
+use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -30,7 +32,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// for on a machine that can be used.
 const MOST_MISSED: u32 = 200;
 /// The same once this process has to end: the launcher has asked for it, perhaps since another one
-/// was killed, and soon ends it by force.
+/// was killed, and ends it by force soon.
 const MOST_MISSED_AT_END: u32 = 6;
 /// Periods that a process which fails waits for the others to take notice.
 const FAREWELL: u32 = 20;
@@ -65,7 +67,7 @@ struct Pump {
     world: SimpleCommunicator,
     rank: usize,
     size: usize,
-    names: Arc<OnceLock<Vec<String>>>,
+    others: Arc<OnceLock<Vec<Other>>>,
     speaker: Arc<AtomicUsize>,
     is_over: fn() -> bool,
     requests: Receiver<Request>,
@@ -85,8 +87,8 @@ impl World {
     pub fn begin(is_over: fn() -> bool) -> Result<Arc<Self>, Gone> {
         let (requests, wanted) = mpsc::channel();
         let (begun, begins) = mpsc::channel();
-        let (names, speaker) = (Arc::new(OnceLock::new()), Arc::new(AtomicUsize::new(0)));
-        let shared = (names.clone(), speaker.clone());
+        let (others, speaker) = (Arc::new(OnceLock::new()), Arc::new(AtomicUsize::new(0)));
+        let shared = (others.clone(), speaker.clone());
         let work = move || {
             let threading = Threading::Funneled;
             let Some((universe, _)) = mpi::initialize_with_threading(threading) else { return };
@@ -101,13 +103,14 @@ impl World {
         let thread = thread.map_err(|error| broken(&format!("has no thread: {error}")))?;
         let (rank, size, machine) =
             begins.recv().map_err(|_| broken("cannot be initialized a second time"))?;
-        let machine = machine.into_bytes();
-        let mut machines = swap(&requests, vec![machine.clone(); size])?.messages;
-        machines[rank] = machine;
-        let machines = machines.iter().map(|bytes| String::from_utf8_lossy(bytes));
-        let all = (0..size).zip(machines).map(|(rank, name)| format!("rank {rank} on {name}"));
-        let all: Vec<String> = all.collect();
-        names.get_or_init(|| all.clone());
+        // The process is found again by its number and its begin, if it is on the same machine.
+        let number = std::process::id().to_string();
+        let begun = begin_of(&number).unwrap_or_default();
+        let card = format!("{machine}\n{number}\n{begun}").into_bytes();
+        let mut cards = swap(&requests, vec![card.clone(); size])?.messages;
+        cards[rank] = card;
+        let all = others.get_or_init(|| cards.iter().enumerate().map(Other::of).collect());
+        let all = all.iter().map(|other| other.name.clone()).collect();
         let (requests, thread) = (Mutex::new(requests), Mutex::new(Some(thread)));
         Ok(Arc::new(Self { rank, names: all, speaker, requests, thread }))
     }
@@ -158,6 +161,45 @@ fn swap(requests: &Sender<Request>, messages: Vec<Vec<u8>>) -> Result<Arrived, G
     answer.unwrap_or_else(|| Err(Gone { who: "MPI".to_owned(), why: "has ended".to_owned() }))
 }
 
+/// A process as the others know it.
+#[derive(Debug)]
+struct Other {
+    /// `rank 1 on node7`.
+    name: String,
+    /// Its number and its begin, if it can be seen from here.
+    seen: Option<(String, String)>,
+}
+
+impl Other {
+    /// Reads what a process says about itself.
+    fn of((rank, card): (usize, &Vec<u8>)) -> Self {
+        let card = String::from_utf8_lossy(card);
+        let mut lines = card.split('\n').map(str::to_owned);
+        let mut next = || lines.next().unwrap_or_default();
+        let (machine, number, begun) = (next(), next(), next());
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        let is_here = is_number && begin_of(&number).is_some_and(|here| here == begun);
+        let seen = is_here.then_some((number, begun));
+        Self { name: format!("rank {rank} on {machine}"), seen }
+    }
+
+    /// Whether it can be seen that it has ended.
+    fn has_ended(&self) -> bool {
+        let seen = self.seen.as_ref();
+        seen.is_some_and(|(number, begun)| begin_of(number).as_ref() != Some(begun))
+    }
+}
+
+/// Returns the time at which a process of this machine began, in ticks since the machine did; none
+/// if it has ended.
+fn begin_of(number: &str) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+    // Behind the name, which may contain anything: the state, and 18 fields further the begin.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let is_there = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
+    if is_there { fields.nth(18).map(str::to_owned) } else { None }
+}
+
 /// The messages of other processes, as far as they are there.
 struct Arriving {
     tag: i32,
@@ -168,7 +210,7 @@ struct Arriving {
 impl Pump {
     fn new(
         world: SimpleCommunicator,
-        (names, speaker): (Arc<OnceLock<Vec<String>>>, Arc<AtomicUsize>),
+        (others, speaker): (Arc<OnceLock<Vec<Other>>>, Arc<AtomicUsize>),
         is_over: fn() -> bool,
         requests: Receiver<Request>,
     ) -> Self {
@@ -177,7 +219,7 @@ impl Pump {
             world,
             rank,
             size,
-            names,
+            others,
             speaker,
             is_over,
             requests,
@@ -333,7 +375,8 @@ impl Pump {
         }
         self.last_period = now;
         for to in (0..self.size).filter(|to| *to != self.rank) {
-            self.missed[to] += 1;
+            let has_ended = self.others.get().is_some_and(|others| others[to].has_ended());
+            self.missed[to] = if has_ended { u32::MAX } else { self.missed[to].saturating_add(1) };
             let on_its_way = self.signs[to].take().and_then(|sign| sign.test().err());
             self.signs[to] = Some(on_its_way.unwrap_or_else(|| {
                 let process = self.world.process_at_rank(to as i32);
@@ -358,7 +401,7 @@ impl Pump {
         let is_alive = |rank: &usize| *rank != lost && self.missed[*rank] <= MOST_MISSED_AT_END;
         let speaker = (0..self.size).find(|rank| *rank == self.rank || is_alive(rank));
         self.speaker.store(speaker.unwrap_or(self.rank), Ordering::SeqCst);
-        let name = self.names.get().map_or_else(|| format!("rank {lost}"), |all| all[lost].clone());
-        Gone { who: name, why }
+        let name = self.others.get().map(|others| others[lost].name.clone());
+        Gone { who: name.unwrap_or_else(|| format!("rank {lost}")), why }
     }
 }

@@ -113,18 +113,30 @@ mod mpi {
         panic!("rank {rank} does not begin");
     }
 
+    /// Whether a process has not ended, even if nobody has asked how.
+    fn is_running(process: Pid) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    }
+
     #[test]
     fn a_killed_process_ends_the_others_with_its_name() {
         let long = "bench halo --mpi --nodes 16 --lattice 8x8x8x8 --iterations 10000";
-        for killed in [1, 0] {
-            let mut launcher = mpirun(long, &["", "", ""]);
+        for (killed, other) in [(1, 0), (0, 1)] {
+            let mut launcher = mpirun(long, &["", ""]);
             let launcher = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            let victim = rank_of(&launcher, killed);
+            let (victim, survivor) = (rank_of(&launcher, killed), rank_of(&launcher, other));
             std::thread::sleep(Duration::from_secs(1));
+            // They end by themselves, also where the launcher cannot end them.
+            kill_process(Pid::from_child(&launcher), Signal::STOP).unwrap();
             kill_process(victim, Signal::KILL).unwrap();
             let begin = Instant::now();
+            while is_running(survivor) && begin.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            assert!(!is_running(survivor), "rank {other} goes on without rank {killed}");
+            kill_process(Pid::from_child(&launcher), Signal::CONT).unwrap();
             let output = launcher.wait_with_output().unwrap();
-            assert!(begin.elapsed() < PATIENCE);
             let (code, text) = (output.status.code(), String::from_utf8_lossy(&output.stderr));
             assert!(code.is_none_or(|code| code > 0) && output.stdout.is_empty(), "{output:?}");
             let begin = format!("error: rank {killed} on ");
