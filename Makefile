@@ -103,7 +103,7 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check
 
-check-mpi: ## one lab in several processes, which mpirun starts: the program built with MPI
+check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on

@@ -41,8 +41,8 @@ pub fn listen() {
     });
 }
 
-/// Asks work to end by the first signal, from now on, whether or not it has something to show: other
-/// processes take part in it.
+/// Asks work to end by the first signal, from now on, whether or not it has something to show:
+/// other processes take part in it.
 pub fn share() {
     IS_SHARED.store(true, Ordering::SeqCst);
     listen();

@@ -386,8 +386,8 @@ impl Pump {
         true
     }
 
-    /// Returns a process that this one waits for and has not heard of for too long. It waits for all
-    /// that have not sent, and for all others too until what it sends is taken.
+    /// Returns a process that this one waits for and has not heard of for too long. It waits for
+    /// all that have not sent, and for all others too until what it sends is taken.
     fn silent(&self, arriving: &Arriving, is_taken: bool) -> Option<Gone> {
         let most = if (self.is_over)() { MOST_MISSED_AT_END } else { MOST_MISSED };
         let is_missing = |from: &usize| !is_taken || arriving.messages[*from].is_none();
