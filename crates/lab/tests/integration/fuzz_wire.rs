@@ -45,7 +45,7 @@ fn signal(kind: u8, bits: u32, arrives_ps: u64) -> Signal {
         0 => Signal::Frame(Err(Damaged::Crc)),
         1 => Signal::Training(None),
         2 => {
-            let far_session = (bits % 2 == 0).then_some(bits / 2);
+            let far_session = bits.is_multiple_of(2).then_some(bits / 2);
             let since_ps = arrives_ps - u64::from(bits) % arrives_ps;
             Signal::Training(Some(Wish { since_ps, session: bits, far_session }))
         }
