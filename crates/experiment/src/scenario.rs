@@ -181,8 +181,8 @@ impl<W: Work> Scenario<W> {
 
     /// Runs a program in each part of the divided lab, each in a thread, up to a simulated time.
     /// Makes anything that goes wrong an error. The trace comes at the end, sorted
-    /// ([`trace::sort`]); `hashed` may put a sink before the one of each part. Also returns the time
-    /// at which the last program ended.
+    /// ([`trace::sort`]); `hashed` may put a sink before the one of each part. Also returns the
+    /// time at which the last program ended.
     pub(crate) fn execute_parts<T: Send>(
         &self,
         division: &Division,

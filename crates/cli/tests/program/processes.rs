@@ -62,9 +62,9 @@ mod mpi {
         for each in [&["--mpi"][..], &["--mpi", "--mpi"], &["--mpi", "--mpi", "--mpi"]] {
             let run = Run::of(&mut mpirun(&format!("{arguments} --trace-hash"), each));
             assert_eq!((run.code, &*run.stdout), (0, &*one), "{run:?}");
-            let count = each.len();
+            let (count, plural) = (each.len(), if each.len() == 1 { "" } else { "es" });
             let said: Vec<&str> = run.stderr.lines().collect();
-            let first = format!("{count} processes for 6 nodes: efficiency ");
+            let first = format!("{count} process{plural} for 6 nodes: efficiency ");
             assert!(said[0].starts_with(&first), "{said:?}");
             let last = format!("part {} (rank {} on ", count - 1, count - 1);
             assert!(said.len() == 1 + count && said[count].starts_with(&last), "{said:?}");
