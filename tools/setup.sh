@@ -26,6 +26,12 @@ if [ "$target" != run ]; then
   if lacks pkg-config; then packages+=(pkg-config); fi
   if ! [ -e /usr/include/rdma/fabric.h ]; then packages+=(libfabric-dev); fi
   if lacks ip; then packages+=(iproute2); fi
+  # Processes that simulate a lab together are tested on Open MPI. Its bindings are made by libclang.
+  if lacks mpirun; then packages+=(openmpi-bin); fi
+  if lacks mpicc; then packages+=(libopenmpi-dev); fi
+  if ! compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null; then
+    packages+=(libclang1-14 libclang-common-14-dev)
+  fi
   # The virtual machine is unpacked from Debian's packages.
   if lacks strip; then packages+=(binutils); fi
   if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then

@@ -36,6 +36,8 @@ pub struct Bench<'a> {
     pub notes: Notes<'a>,
     /// Whether a single run is shown with all details.
     pub is_verbose: bool,
+    /// Whether another process shows the outcome.
+    pub is_silent: bool,
 }
 
 /// How scenarios are run in a lab.
@@ -76,7 +78,7 @@ impl<W: Work> Runs<'_, W> {
 struct Made {
     scenarios: Vec<ScenarioResult>,
     deadlocks: Vec<String>,
-    /// Details of the last run.
+    /// Details of the runs.
     details: String,
     is_wrong: bool,
 }
@@ -88,7 +90,7 @@ impl Made {
         let result = outcome.result();
         self.scenarios.push(ScenarioResult { why_not_faster: why, not_explained, ..result });
         self.deadlocks.extend(outcome.deadlock().map(str::to_owned));
-        self.details = outcome.details();
+        self.details.push_str(&outcome.details());
         self.is_wrong |= outcome.wrong_data().is_some();
     }
 }
@@ -100,7 +102,8 @@ impl<'a> Bench<'a> {
     /// A folder that cannot be made or written, or has somebody else's page.
     pub fn new(name: &'a str, place: Where<'a>, seed: u64, shown: &ShownArguments) -> Result<Self> {
         let (page, is_json) = (report_of(shown.report.as_deref())?, shown.json);
-        Ok(Self { name, place, seed, is_json, page, notes: Notes::default(), is_verbose: false })
+        let (notes, is_verbose, is_silent) = (Notes::default(), false, false);
+        Ok(Self { name, place, seed, is_json, page, notes, is_verbose, is_silent })
     }
 
     /// Makes runs in a lab, each in a separate simulation, searches for their limits, and shows
@@ -145,7 +148,9 @@ impl<'a> Bench<'a> {
         bytes.iter().for_each(Progress::finish);
         let (mut scenarios, outcomes) = kept(scenarios, made?);
         how.engines.iter().for_each(|engines| engines.print_speed(begun));
-        steps.print_parts();
+        if !self.is_silent {
+            steps.print_parts();
+        }
         // Limits of engines are lifted by their parameters, which gateware that is built has not.
         let is_rtl = how.engines.is_some_and(|engines| engines.engine == EngineKind::Rtl);
         for scenario in scenarios.iter_mut().filter(|_| is_rtl) {
@@ -201,6 +206,10 @@ impl<'a> Bench<'a> {
     /// Shows runs: as text or JSON, as a page, and their errors.
     fn show(self, steps: &Steps, made: Made, failed: Option<CommandError>) -> Result<()> {
         let Made { scenarios, deadlocks, details, is_wrong } = made;
+        if self.is_silent {
+            steps.watch.end("")?;
+            return failed.map_or(if is_wrong { Err(CommandError::Run) } else { Ok(()) }, Err);
+        }
         let outcome = BenchOutcome {
             schema: SCHEMA,
             bench: self.name.to_owned(),

@@ -40,6 +40,12 @@ pub enum CommandError {
     /// The run had errors, which were printed behind the results.
     #[error("the run had errors")]
     Run,
+    /// Another process that simulates the same lab says what went wrong.
+    #[error("another process says what went wrong")]
+    SaidElsewhere {
+        /// Exit code.
+        code: u8,
+    },
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
@@ -188,10 +194,15 @@ impl CommandError {
     /// Returns 2 for a wrong command line, 128 and the signal's number after an interruption, and 1
     /// for all else.
     pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+
+    /// Returns the exit code as a number.
+    pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) => ExitCode::from(2),
-            Self::Interrupted { code, .. } => ExitCode::from(*code),
-            _ => ExitCode::from(1),
+            Self::Usage(_) => 2,
+            Self::Interrupted { code, .. } | Self::SaidElsewhere { code } => *code,
+            _ => 1,
         }
     }
 }

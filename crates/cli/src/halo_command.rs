@@ -16,6 +16,7 @@ use crate::completions::{self, Known};
 use crate::error::{Result, usage};
 use crate::files::Where;
 use crate::place_argument::Named;
+use crate::processes::Processes;
 use crate::values::whole;
 
 /// Longest time of an exchange in a lab.
@@ -33,6 +34,7 @@ Examples:
   crosslane bench halo --nodes 16 --iterations 4 --json
   crosslane bench halo --nodes 2..32 --report halo
   crosslane bench halo --nodes 4096 --iterations 1 --threads 0
+  mpirun -n 2 crosslane bench halo --mpi --nodes 4096 --iterations 1
 
 Each node has a part of a lattice of four dimensions. In an exchange it sends each of its faces to
 the neighbour on that side and gets theirs: credits first, then gets, all directions at once, and
@@ -45,6 +47,10 @@ is made in other sizes, each node as its first one. A dimension of one node has 
 With --threads the lab is divided at the torus links, and each thread simulates a part of it: the
 outcome is the same for any number. How long each computed, and for which other it waited longest,
 is said on standard error.
+
+With --mpi the lab is divided in the same way between the processes that mpirun or srun has started,
+on one machine or several, and the first shows the outcome. All have to be started with the same
+program and arguments. One that is killed ends the others, which say its rank and machine.
 
 Cards of --device are the nodes in order, the first dimension counting fastest; their cables make
 the torus of --nodes, its rings closed unless --open says otherwise. Times are this machine's.")]
@@ -83,6 +89,13 @@ pub struct HaloArguments {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["device", "why"],
         value_parser = whole::<u32>(0..=1024))]
     pub threads: u32,
+    /// Processes that mpirun or srun has started simulate a lab together, each one part.
+    #[arg(long, conflicts_with_all = ["device", "why", "threads"])]
+    pub mpi: bool,
+    /// Also print a hash of everything on the links of the hosts: it is the same for any number of
+    /// threads and processes.
+    #[arg(long, conflicts_with_all = ["device", "json"])]
+    pub trace_hash: bool,
     /// Look for what limits each run, in a lab: that takes many more runs.
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
@@ -102,9 +115,16 @@ pub fn run(arguments: &HaloArguments) -> Result<()> {
     }
 }
 
-/// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
+/// Runs it in a lab, perhaps with other processes.
 fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
-    let lab = Lab::load(lab)?;
+    let processes = Processes::begin(arguments.mpi)?;
+    let outcome = simulate(arguments, lab, &processes);
+    processes.end(outcome)
+}
+
+/// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
+fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Result<()> {
+    let lab = processes.same(Lab::load(lab))?;
     if arguments.open {
         return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
     }
@@ -123,19 +143,24 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
         threads => threads,
     };
     let options = options(arguments, TIMEOUT).with_threads(threads);
-    let scenario = |lab| Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
+    let options = options.with_trace_hash(arguments.trace_hash);
+    let scenario = |lab| {
+        let scenario = Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
+        scenario.with_carrier(processes.carrier())
+    };
     let runs = Runs { at_once: false, ..Runs::new("tori", arguments.why) };
-    bench(arguments, Where::Lab(&lab))?.in_lab(labs.into_iter().map(scenario).collect(), runs)
-}
-
-fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>> {
-    Bench::new("halo", place, arguments.seed, &arguments.shown)
+    let is_silent = !processes.speaks();
+    let shown = ShownArguments { json: arguments.shown.json, report: None };
+    let shown = if is_silent { &shown } else { &arguments.shown };
+    let mut bench = Bench::new("halo", Where::Lab(&lab), arguments.seed, shown)?;
+    (bench.is_verbose, bench.is_silent) = (arguments.trace_hash, is_silent);
+    bench.in_lab(labs.into_iter().map(scenario).collect(), runs)
 }
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     let sizes = sizes(arguments, names.len())?;
-    let bench = bench(arguments, Where::Cards(names))?;
+    let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names)?;
     let bus = session.bus();
     let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));

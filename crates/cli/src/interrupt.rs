@@ -24,6 +24,8 @@ static ASKED: AtomicI32 = AtomicI32::new(0);
 /// Whether some work would show what it has, and how many of its steps are done.
 static IS_WATCHED: AtomicBool = AtomicBool::new(false);
 static DONE: AtomicU64 = AtomicU64::new(0);
+/// Whether other processes have to learn that this one ends.
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Notices signals from now on. Without a thread for that they do what they always do.
 pub fn listen() {
@@ -39,7 +41,18 @@ pub fn listen() {
     });
 }
 
+/// Asks work to end by the first signal, from now on, whether or not it has something to show:
+/// other processes take part in it.
+pub fn share() {
+    IS_SHARED.store(true, Ordering::SeqCst);
+    listen();
+}
+
 fn noticed(signal: i32) {
+    if IS_SHARED.load(Ordering::SeqCst) && !is_asked() {
+        // The launcher sends the signal to all of them.
+        return ASKED.store(signal, Ordering::SeqCst);
+    }
     let has_something = IS_WATCHED.load(Ordering::SeqCst) && DONE.load(Ordering::SeqCst) > 0;
     if has_something && !is_asked() {
         ASKED.store(signal, Ordering::SeqCst);

@@ -24,6 +24,7 @@ mod nget_command;
 mod output;
 mod overhead_command;
 mod place_argument;
+mod processes;
 mod progress;
 mod reproduce_command;
 mod serve_command;
@@ -96,7 +97,7 @@ fn report(error: &CommandError) {
             problem.place.iter().for_each(|place| output::print_snippet(place));
             problem.help().iter().for_each(|help| output::print_hint(help));
         }
-        CommandError::Run => {}
+        CommandError::Run | CommandError::SaidElsewhere { .. } => {}
         CommandError::Interrupted { sentence, .. } => output::print_hint(sentence),
         CommandError::Usage(_) => {
             output::print_error(&error.to_string());

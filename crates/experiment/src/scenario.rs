@@ -9,6 +9,7 @@ use std::task::Poll;
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{self, TraceRecord, TraceSink};
 use crosslane_host::lock;
+use crosslane_lab::parts::Carrier;
 use crosslane_lab::{
     CheckedRun, Division, Ending, Lab, LabError, LabFile, Part, Progress, Stuck, WhyStuck,
 };
@@ -32,7 +33,14 @@ pub struct Scenario<W> {
     pub max_payload_bytes: Option<u32>,
     /// A diagnosis: Acks and UpdateFCs take no time on the wires.
     pub dllps_free: bool,
+    /// The processes that simulate the lab together with this one: of
+    /// [`HaloOptions`](crate::HaloOptions), all other work ignores them.
+    pub carrier: Option<Arc<dyn Carrier>>,
 }
+
+/// Makes the sink of the records of a part, or of the whole lab, from the one behind it.
+pub(crate) type PartSink<'a> =
+    dyn Fn(Option<&Part>, Option<Box<dyn TraceSink>>) -> Option<Box<dyn TraceSink>> + Sync + 'a;
 
 /// Work of a scenario.
 pub trait Work: Clone + Send + Sync {
@@ -103,7 +111,8 @@ pub trait Outcome {
 impl<W: Work> Scenario<W> {
     /// A run with seed 1, in which no port is set to another payload first.
     pub const fn new(lab: Arc<Lab>, work: W) -> Self {
-        Self { lab, work, seed: 1, max_payload_bytes: None, dllps_free: false }
+        let (max_payload_bytes, carrier) = (None, None);
+        Self { lab, work, seed: 1, max_payload_bytes, dllps_free: false, carrier }
     }
 
     /// Returns the name of the run in progress and errors.
@@ -115,6 +124,12 @@ impl<W: Work> Scenario<W> {
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed, ..self }
+    }
+
+    /// Simulates one part of the lab, and the other processes the others.
+    #[must_use]
+    pub fn with_carrier(self, carrier: Option<Arc<dyn Carrier>>) -> Self {
+        Self { carrier, ..self }
     }
 
     /// Returns the same run in the lab changed by `edit`, as [`Lab::edited`].
@@ -155,7 +170,7 @@ impl<W: Work> Scenario<W> {
         Ok(run)
     }
 
-    fn set_up(&self, run: &CheckedRun, trace: Option<Box<dyn TraceSink>>) {
+    pub(crate) fn set_up(&self, run: &CheckedRun, trace: Option<Box<dyn TraceSink>>) {
         run.simulation().with_fabric(|fabric| {
             fabric.set_dllps_free(self.dllps_free);
             if let Some(trace) = trace {
@@ -166,20 +181,22 @@ impl<W: Work> Scenario<W> {
 
     /// Runs a program in each part of the divided lab, each in a thread, up to a simulated time.
     /// Makes anything that goes wrong an error. The trace comes at the end, sorted
-    /// ([`trace::sort`]). Also returns the time at which the last program ended.
+    /// ([`trace::sort`]); `hashed` may put a sink before the one of each part. Also returns the
+    /// time at which the last program ended.
     pub(crate) fn execute_parts<T: Send>(
         &self,
         division: &Division,
         limit: Picoseconds,
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
+        hashed: &PartSink<'_>,
         program: impl Fn(&Part, &CheckedRun) -> Ending<T, ExperimentError> + Sync,
     ) -> Result<(Vec<T>, Picoseconds)> {
         let records = trace.as_ref().map(|_| Arc::new(Mutex::new(Vec::new())));
         let ending = division.run(self.seed, progress, |part, run| {
             let sink = records.clone().map(|records| collector(part, records));
             let run = run.with_limit(limit);
-            self.set_up(&run, sink);
+            self.set_up(&run, hashed(Some(part), sink));
             let ending = program(part, &run);
             run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
             ending

@@ -240,17 +240,21 @@ impl<T, E> Ending<T, E> {
     /// # Errors
     /// The first thing that went wrong.
     pub fn into_result(self) -> Result<Ended<T>, RunError<E>> {
+        let first = self.first_error();
         let value = self.program.map_err(RunError::Stuck)?.map_err(RunError::Program)?;
         if let Some(stuck) = self.left {
             return Err(RunError::Left(stuck));
         }
-        match self.errors.first() {
-            Some(ErrorRecord { time, port_name, kind, .. }) => Err(RunError::Fabric {
-                first: format!("{port_name} at {time}: {kind}"),
-                count: self.error_count,
-            }),
+        match first {
+            Some((_, first)) => Err(RunError::Fabric { first, count: self.error_count }),
             None => Ok(Ended { value, ended: self.ended }),
         }
+    }
+
+    /// Returns time and words of the first error that a port detected.
+    pub(crate) fn first_error(&self) -> Option<(Picoseconds, String)> {
+        let ErrorRecord { time, port_name, kind, .. } = self.errors.first()?;
+        Some((*time, format!("{port_name} at {time}: {kind}")))
     }
 }
 

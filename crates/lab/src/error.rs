@@ -302,6 +302,14 @@ pub enum Problem {
         /// The names of the shipped labs.
         shipped: String,
     },
+    /// Another process that simulates a part of the lab is gone, or its part has failed.
+    #[error("{who} {why}")]
+    Process {
+        /// The process and its machine.
+        who: String,
+        /// The rest of the sentence.
+        why: String,
+    },
     /// A file that cannot be read.
     #[error("cannot read {path}: {reason}")]
     Unreadable {
@@ -326,6 +334,7 @@ kinds!(Problem {
     Self::Gateware { source, .. } => source.kind(),
     Self::Enumeration { source } => source.kind(),
     Self::Build { source } => source.kind(),
+    Self::Process { .. } => LinkDown,
     Self::Syntax { .. } | Self::Empty | Self::UnknownKey { .. } | Self::MissingKey { .. }
     | Self::WrongType { .. } | Self::BadValue { .. } | Self::Provenance { .. }
     | Self::UnknownName { .. } | Self::Overruled { .. } | Self::DuplicateName { .. }
@@ -396,7 +405,9 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
 
 #[cfg(test)]
 mod tests {
-    use ErrorKind::{Cancelled, Denied, Failed, InvalidArgument, NotFound, Timeout, Unsupported};
+    use ErrorKind::{
+        Cancelled, Denied, Failed, InvalidArgument, LinkDown, NotFound, Timeout, Unsupported,
+    };
     use crosslane_pcie::units::Picoseconds;
 
     use crosslane_host::ErrorKind;
@@ -441,6 +452,7 @@ mod tests {
                 },
                 Failed,
             ),
+            (Problem::Process { who: name(), why: name() }, LinkDown),
             (Problem::NoSuchLab { name: name(), shipped: name() }, NotFound),
             (Problem::Unreadable { path: name(), reason: Reason::new(Denied, "no") }, Denied),
         ];

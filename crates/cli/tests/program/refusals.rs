@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 142] = [
+const REFUSED: [&str; 144] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -117,6 +117,8 @@ const REFUSED: [&str; 142] = [
     "bench halo --lab rosta",
     "bench halo --nodes 8192",
     "bench halo --threads 2 --why",
+    "bench halo --mpi --threads 2",
+    "bench halo --trace-hash --json",
     "bench halo --lattice 4x4",
     "bench halo --nodes 4 --site-bytes 6",
     // The bridge.

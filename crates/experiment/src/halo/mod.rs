@@ -45,6 +45,8 @@ pub struct HaloOptions {
     /// Threads that simulate a lab, at most one for each host. The outcome is the same for any
     /// number.
     pub threads: u32,
+    /// Whether the trace of a lab is hashed.
+    pub trace_hash: bool,
 }
 
 setters!(HaloOptions {
@@ -52,13 +54,15 @@ setters!(HaloOptions {
     with_seed(seed: u64),
     with_timeout(timeout: impl Into<Picoseconds>),
     with_threads(threads: u32),
+    with_trace_hash(trace_hash: bool),
 });
 
 impl HaloOptions {
     /// Returns options of one exchange, at most 1 s long.
     pub const fn new(lattice: Lattice, site_bytes: u64) -> Self {
         let timeout = Picoseconds::from_ms(1000);
-        Self { lattice, site_bytes, exchanges: 1, seed: 1, timeout, threads: 1 }
+        let (exchanges, seed, threads, trace_hash) = (1, 1, 1, false);
+        Self { lattice, site_bytes, exchanges, seed, timeout, threads, trace_hash }
     }
 
     /// Bytes of a face of that dimension.
@@ -78,6 +82,9 @@ impl HaloOptions {
     }
 }
 
+/// Measurements of one node as plain numbers, in the order of the fields.
+type Numbers = (u64, Vec<u64>, u64, u64, u64);
+
 /// Measurements of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HaloMeasured {
@@ -91,6 +98,19 @@ pub struct HaloMeasured {
     pub checked: u64,
     /// Number of faces with another checksum than the neighbour sent.
     pub wrong: u64,
+}
+
+impl From<HaloMeasured> for Numbers {
+    fn from(HaloMeasured { begun, ended, bytes, checked, wrong }: HaloMeasured) -> Self {
+        (begun.0, ended.into_iter().map(|time| time.0).collect(), bytes, checked, wrong)
+    }
+}
+
+impl From<Numbers> for HaloMeasured {
+    fn from((begun, ended, bytes, checked, wrong): Numbers) -> Self {
+        let ended = ended.into_iter().map(Picoseconds).collect();
+        Self { begun: Picoseconds(begun), ended, bytes, checked, wrong }
+    }
 }
 
 /// A face of a node.

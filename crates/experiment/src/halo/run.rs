@@ -2,21 +2,27 @@
 //! Nearest-neighbour exchange between all nodes of a torus: of a lab, beside the rates that its
 //! links allow, or of cards on one bus.
 
+use std::sync::{Arc, Mutex};
+
 use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_host::Bus;
+use crosslane_host::{Bus, ErrorKind, lock};
 use crosslane_lab::file::HostBuffers;
-use crosslane_lab::{CheckedRun, Lab, LabBus, Part, Progress, Simulation};
+use crosslane_lab::parts::{Carrier, TraceHash, TraceHasher};
+use crosslane_lab::{
+    CheckedRun, Division, Ending, Lab, LabBus, Part, Progress, RunError, Simulation, Stuck,
+    WhyStuck,
+};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Detail, Exchange, Figure, Flow};
 use crosslane_torus::{Coordinates, Node, NodeOptions};
 use futures_util::future::try_join_all;
 
-use super::{HaloMeasured, HaloNode, HaloOptions};
+use super::{HaloMeasured, HaloNode, HaloOptions, Numbers};
 use crate::error::{ExperimentError, Result};
 use crate::nget::host_of;
-use crate::scenario::{Outcome, Scenario, Work, execute_well, unless_over};
+use crate::scenario::{Outcome, PartSink, Scenario, Work, execute_well, unless_over};
 
 /// Longest simulated time of a run.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
@@ -43,6 +49,8 @@ pub struct HaloOutcome {
     pub host_rate: Option<f64>,
     /// Time at the end.
     pub now: Picoseconds,
+    /// Hash of the trace, if it was wanted; of a lab.
+    pub trace: Option<TraceHash>,
 }
 
 impl HaloOutcome {
@@ -69,6 +77,7 @@ impl HaloOutcome {
             host_rate: None,
             nodes,
             now: ended,
+            trace: None,
         }
     }
 
@@ -134,6 +143,11 @@ impl Outcome for HaloOutcome {
         self.now
     }
 
+    fn details(&self) -> String {
+        let line = |hash| format!("trace of {}: {hash}\n", self.name());
+        self.trace.map(line).unwrap_or_default()
+    }
+
     fn wrong_data(&self) -> Option<String> {
         let wrong = self.checked().1;
         (wrong > 0).then(|| format!("{wrong} messages with wrong data"))
@@ -159,15 +173,21 @@ impl Work for HaloOptions {
             let problem = format!("lab {} does not have one torus", lab.name());
             return Err(ExperimentError::run(&name, problem));
         };
-        let (nodes, now) = match work.threads {
-            0 | 1 => {
-                let run = scenario.begin(trace)?.with_limit(TIME_LIMIT);
+        let hash = work.trace_hash.then(Arc::<Mutex<TraceHash>>::default);
+        let hashed = |part: Option<&Part>, next| match &hash {
+            Some(hash) => Some(Box::new(TraceHasher::new(hash.clone(), part, next)) as Box<_>),
+            None => next,
+        };
+        let (nodes, now) = match (&scenario.carrier, work.threads) {
+            (Some(carrier), _) => scenario.in_processes(carrier, progress, trace, hash.clone())?,
+            (None, 0 | 1) => {
+                let run = scenario.begin(hashed(None, trace))?.with_limit(TIME_LIMIT);
                 let all: Vec<u16> = (0..).take(torus.nodes.len()).collect();
                 let program = scenario.exchanges(run.simulation(), &all);
                 let (ended, now) = execute_well(&run, &name, progress, program)?;
                 (ended.into_iter().map(|(_, measured)| measured).collect(), now)
             }
-            threads => scenario.in_parts(threads as usize, progress, trace)?,
+            (None, threads) => scenario.in_parts(threads as usize, progress, trace, &hashed)?,
         };
         // Nodes that are all alike are ready at the same time.
         let begun = nodes.iter().map(|node| node.begun).max().unwrap_or_default();
@@ -175,6 +195,7 @@ impl Work for HaloOptions {
             link_rate: Some(torus.parameters.payload_bytes_per_second()),
             host_rate: Some(scenario.host_rate()),
             now,
+            trace: hash.map(|hash| *lock(&hash)),
             ..HaloOutcome::of(&work, &scenario.place(0), begun, nodes)
         })
     }
@@ -205,27 +226,82 @@ impl Scenario<HaloOptions> {
         try_join_all(exchanges).await
     }
 
+    /// Makes the exchanges of a part.
+    fn part(
+        &self,
+        part: &Part,
+        run: &CheckedRun,
+        progress: &dyn Progress,
+    ) -> Ending<Vec<HaloMeasured>, ExperimentError> {
+        let exchanges = self.exchanges(run.simulation(), part.nodes());
+        let ending = run.run_to_errors(&self.name(), async {
+            let done = unless_over(exchanges, || progress.is_over()).await;
+            done.unwrap_or(Err(ExperimentError::Interrupted))
+        });
+        ending.map(|ended| ended.into_iter().map(|(_, measured)| measured).collect())
+    }
+
     /// Makes all exchanges on several threads. Also returns the time at the end.
     fn in_parts(
         &self,
         threads: usize,
         progress: &dyn Progress,
         trace: Option<Box<dyn TraceSink>>,
+        hashed: &PartSink<'_>,
     ) -> Result<(Vec<HaloMeasured>, Picoseconds)> {
-        let (division, name) = (self.lab.divide(threads)?, self.name());
+        let division = self.lab.divide(threads)?;
+        let program = |part: &Part, run: &CheckedRun| self.part(part, run, progress);
+        let (parts, now) =
+            self.execute_parts(&division, TIME_LIMIT, progress, trace, hashed, program)?;
+        Ok((in_order(&division, parts), now))
+    }
+
+    /// Makes all exchanges in several processes, one part here. Also returns the time at the end.
+    /// All processes return the same.
+    fn in_processes(
+        &self,
+        carrier: &Arc<dyn Carrier>,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+        hash: Option<Arc<Mutex<TraceHash>>>,
+    ) -> Result<(Vec<HaloMeasured>, Picoseconds)> {
+        if trace.is_some() {
+            let problem = "a trace is not gathered from several processes";
+            return Err(ExperimentError::refused(self.name(), problem));
+        }
+        let division = self.lab.divide(carrier.names().len())?;
         let program = |part: &Part, run: &CheckedRun| {
-            let exchanges = self.exchanges(run.simulation(), part.nodes());
-            let ending = run.run_to_errors(&name, async {
-                let done = unless_over(exchanges, || progress.is_over()).await;
-                done.unwrap_or(Err(ExperimentError::Interrupted))
-            });
-            ending.map(|ended| ended.into_iter().map(|(_, measured)| measured).collect::<Vec<_>>())
+            let here = Arc::<Mutex<TraceHash>>::default();
+            if hash.is_some() {
+                let hasher = TraceHasher::new(here.clone(), Some(part), None);
+                self.set_up(run, Some(Box::new(hasher)));
+            } else {
+                self.set_up(run, None);
+            }
+            let ending = self.part(part, run, progress);
+            run.simulation().with_fabric(|fabric| drop(fabric.take_trace()));
+            let TraceHash { sum, records } = *lock(&here);
+            ending.map(|nodes| {
+                let nodes: Vec<Numbers> = nodes.into_iter().map(Numbers::from).collect();
+                (nodes, sum, records)
+            })
         };
-        let (parts, now) = self.execute_parts(&division, TIME_LIMIT, progress, trace, program)?;
-        let numbers = division.parts().iter().flat_map(Part::nodes);
-        let mut nodes: Vec<_> = numbers.zip(parts.into_iter().flatten()).collect();
-        nodes.sort_by_key(|(number, _)| **number);
-        Ok((nodes.into_iter().map(|(_, measured)| measured).collect(), now))
+        let program = |part: &Part, run: CheckedRun| program(part, &run.with_limit(TIME_LIMIT));
+        let outcome = division.run_between(carrier, self.seed, progress, program)?;
+        let ended = outcome.map_err(|error| match error {
+            RunError::Program(reason) if reason.kind() == ErrorKind::Cancelled => {
+                ExperimentError::Interrupted
+            }
+            RunError::Stuck(Stuck { why: WhyStuck::Ended, .. }) => ExperimentError::Interrupted,
+            error => ExperimentError::run(&self.name(), error),
+        })?;
+        let (mut parts, mut sum) = (Vec::new(), TraceHash::default());
+        for (nodes, hash, records) in ended.value {
+            sum.add(TraceHash { sum: hash, records });
+            parts.push(nodes.into_iter().map(HaloMeasured::from).collect());
+        }
+        hash.iter().for_each(|hash| *lock(hash) = sum);
+        Ok((in_order(&division, parts), ended.ended))
     }
 
     /// Returns the place of a node in the torus.
@@ -256,6 +332,14 @@ impl Scenario<HaloOptions> {
         let payload = payload.min(most).min(PAYLOAD_BYTES as u32);
         write_ceiling_bytes_per_second(link.parameters.rate, header_dw, payload)
     }
+}
+
+/// Returns the measurements of all nodes in order.
+fn in_order(division: &Division, parts: Vec<Vec<HaloMeasured>>) -> Vec<HaloMeasured> {
+    let numbers = division.parts().iter().flat_map(Part::nodes);
+    let mut nodes: Vec<_> = numbers.zip(parts.into_iter().flatten()).collect();
+    nodes.sort_by_key(|(number, _)| **number);
+    nodes.into_iter().map(|(_, measured)| measured).collect()
 }
 
 /// Runs exchanges between the network processors of one bus, which are the nodes of a torus in

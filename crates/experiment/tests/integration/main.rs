@@ -8,6 +8,7 @@ mod mmio;
 mod nget;
 mod overhead;
 mod parts;
+mod processes;
 mod rdma;
 mod rosta;
 mod traffic;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One lab on several cores: divided at the cables of its torus, each part simulated by a thread.
+//! One lab on several cores: divided at the cables of its torus, each part simulated by a thread,
+//! or by a process ([`Division::run_between`]), which may be on another machine.
 //!
 //! A part has a fabric and an executor to itself, with some of the hosts and all that hangs below
 //! them. What one part sends to another arrives at least the cables' latency later, the lookahead.
@@ -11,10 +12,14 @@
 //! measurements and traces are the same: at equal times what comes over a cable goes first, hosts
 //! share nothing else, and a lab whose parts would have to share random numbers is not divided.
 
+mod between;
+mod carrier;
 pub(crate) mod exchange;
 mod report;
 mod run;
 mod threads;
+mod trace_hash;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +31,10 @@ use crosslane_torus_link::routing::Torus;
 use crate::error::{LabError, Problem, Result};
 use crate::file::{LabFile, Share};
 use crate::lab::Lab;
+pub use carrier::{Arrived, Carrier, Disagreement, Gone, agree};
 pub use exchange::{Exchange, Lost, PartState, Said};
-pub use report::{PartTimes, PartsReport};
+pub use report::{Carriers, PartTimes, PartsReport};
+pub use trace_hash::{TraceHash, TraceHasher};
 
 /// A lab that is divided into parts.
 #[derive(Clone, Debug)]

@@ -5,9 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use crosslane_pcie::units::Picoseconds;
+use serde::{Deserialize, Serialize};
 
 /// Times of one part of a run, by the observer's clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartTimes {
     /// Nodes of the torus that it simulated.
     pub nodes: usize,
@@ -50,9 +51,20 @@ impl PartTimes {
     }
 }
 
+/// Carriers of the parts of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Carriers {
+    /// Threads of this process.
+    Threads,
+    /// Processes, with the name of each.
+    Processes(Vec<String>),
+}
+
 /// How a run in parts went. Its times are the machine's: no two runs have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartsReport {
+    /// Carriers of the parts.
+    pub by: Carriers,
     /// The parts.
     pub parts: Vec<PartTimes>,
     /// Time of all together.
@@ -62,7 +74,7 @@ pub struct PartsReport {
 }
 
 impl PartsReport {
-    /// Share of the threads' time in which they computed, 0 to 1.
+    /// Share of the time of all threads or processes in which they computed, 0 to 1.
     pub fn efficiency(&self) -> f64 {
         let busy: Duration = self.parts.iter().map(PartTimes::busy).sum();
         let all = self.wall.as_secs_f64() * self.parts.len() as f64;
@@ -78,13 +90,24 @@ impl fmt::Display for PartsReport {
         let nodes: usize = self.parts.iter().map(|part| part.nodes).sum();
         let exchanges = self.parts.iter().map(|part| part.exchanges).max().unwrap_or(0);
         let (count, percent, wall) = (self.parts.len(), 100.0 * self.efficiency(), self.wall);
-        write!(f, "{count} threads for {nodes} nodes: efficiency {percent:.1} % of ")?;
+        let what = match self.by {
+            Carriers::Threads if count == 1 => "thread",
+            Carriers::Threads => "threads",
+            Carriers::Processes(_) if count == 1 => "process",
+            Carriers::Processes(_) => "processes",
+        };
+        write!(f, "{count} {what} for {nodes} nodes: efficiency {percent:.1} % of ")?;
         write!(f, "{:.2} s each; {exchanges} exchanges, ", seconds(wall))?;
         write!(f, "{signals} signals between parts, lookahead {}", self.lookahead)?;
         for (number, part) in self.parts.iter().enumerate() {
             let (busy, waiting) = (seconds(part.busy()), seconds(part.waiting()));
             let nodes = part.nodes;
-            write!(f, "\npart {number}, {nodes} nodes: busy {busy:.2} s, waiting {waiting:.2} s")?;
+            let place = match &self.by {
+                Carriers::Threads => String::new(),
+                Carriers::Processes(names) => format!(" ({})", names[number]),
+            };
+            write!(f, "\npart {number}{place}, {nodes} nodes: ")?;
+            write!(f, "busy {busy:.2} s, waiting {waiting:.2} s")?;
             if let Some((other, time)) = part.longest() {
                 write!(f, ", longest for part {other} ({:.2} s)", seconds(time))?;
             }
@@ -105,7 +128,8 @@ mod tests {
         parts[1].ran = second(10);
         parts[1].waited(0, second(4), 7);
         parts[1].waited(1, second(0), 0);
-        let report = PartsReport { parts, wall: second(10), lookahead: Picoseconds::from_ns(136) };
+        let (wall, lookahead) = (second(10), Picoseconds::from_ns(136));
+        let report = PartsReport { by: Carriers::Threads, parts, wall, lookahead };
         assert_eq!(report.efficiency(), 0.8);
         let text = report.to_string();
         let lines: Vec<&str> = text.lines().collect();
@@ -115,5 +139,10 @@ mod tests {
         assert_eq!(lines[1], "part 0, 3 nodes: busy 10.00 s, waiting 0.00 s");
         let waits = "part 1, 2 nodes: busy 6.00 s, waiting 4.00 s, longest for part 0 (4.00 s)";
         assert_eq!(lines[2], waits);
+        let names = ["rank 0 on a", "rank 1 on b"].map(str::to_owned).to_vec();
+        let text = PartsReport { by: Carriers::Processes(names), ..report }.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], whole.replace("threads", "processes"));
+        assert_eq!(lines[2], waits.replace("part 1,", "part 1 (rank 1 on b),"));
     }
 }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use crosslane_fabric::{ErrorRecord, MAX_ERRORS};
 use crosslane_host::lock;
 
-use super::report::{PartTimes, PartsReport};
-use super::threads::ThreadExchange;
+use super::exchange::Exchange;
+use super::report::{Carriers, PartTimes, PartsReport};
+use super::threads::{ThreadExchange, WallClock};
 use super::{Division, Part};
 use crate::checked_run::{CheckedRun, Ending};
 use crate::error::{LabError, Result};
@@ -22,7 +23,14 @@ use crate::progress::Progress;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The end of a part: of its program, of its building, or its panic.
-type PartEnd<T, E> = thread::Result<Result<Ending<T, E>>>;
+pub(super) type PartEnd<T, E> = thread::Result<Result<Ending<T, E>>>;
+
+/// A part that is to run here: its number, its exchange with the others, and its times.
+pub(super) struct Runner {
+    pub number: usize,
+    pub exchange: Box<dyn Exchange + Send>,
+    pub times: Arc<Mutex<PartTimes>>,
+}
 
 impl Division {
     /// Runs a program in each part, each in a thread, and what they leave, with the checks of a
@@ -44,31 +52,55 @@ impl Division {
         program: impl Fn(&Part, CheckedRun) -> Ending<T, E> + Sync,
     ) -> Result<Ending<Vec<T>, E>> {
         let clock = progress.clock().unwrap_or(|| Duration::ZERO);
-        let stop = Arc::new(AtomicBool::new(false));
         let parts = self.parts.len();
         let times = |part: &Part| PartTimes::new(part.nodes.len(), parts);
         let times: Vec<Arc<Mutex<PartTimes>>> =
             self.parts.iter().map(|part| Arc::new(Mutex::new(times(part)))).collect();
-        let exchanges = ThreadExchange::all(&times, clock);
+        let exchanges = ThreadExchange::all(&times, clock).into_iter().zip(&times).enumerate();
+        let runners = exchanges.map(|(number, (exchange, times))| {
+            let exchange = Box::new(exchange) as Box<dyn Exchange + Send>;
+            Runner { number, exchange, times: times.clone() }
+        });
+        let begin = clock();
+        let ends = self.run_parts(runners.collect(), clock, seed, progress, program);
+        if progress.clock().is_some() {
+            let parts = times.iter().map(|times| lock(times).clone()).collect();
+            let (wall, lookahead) = (clock().saturating_sub(begin), self.lookahead);
+            progress.parted(&PartsReport { by: Carriers::Threads, parts, wall, lookahead });
+        }
+        together(ends)
+    }
+
+    /// Runs parts, each in a thread, and returns their ends in the same order.
+    pub(super) fn run_parts<T: Send, E: Send>(
+        &self,
+        runners: Vec<Runner>,
+        clock: WallClock,
+        seed: u64,
+        progress: &dyn Progress,
+        program: impl Fn(&Part, CheckedRun) -> Ending<T, E> + Sync,
+    ) -> Vec<PartEnd<T, E>> {
+        let stop = Arc::new(AtomicBool::new(false));
         let begin = clock();
         let (ended, ends) = mpsc::channel();
-        let mut all: Vec<Option<PartEnd<T, E>>> = self.parts.iter().map(|_| None).collect();
+        let mut all: Vec<Option<PartEnd<T, E>>> = runners.iter().map(|_| None).collect();
         thread::scope(|scope| {
-            for (number, (part, exchange)) in self.parts.iter().zip(exchanges).enumerate() {
-                let (ended, stop, times, program) = (ended.clone(), &stop, &times, &program);
+            for (at, Runner { number, exchange, times }) in runners.into_iter().enumerate() {
+                let (ended, stop, program) = (ended.clone(), &stop, &program);
+                let part = &self.parts[number];
                 let thread = thread::Builder::new().name(part.name(number));
                 let work = move || {
                     let end = part.run(seed, exchange, stop, program);
-                    lock(&times[number]).ran = clock().saturating_sub(begin);
+                    lock(&times).ran = clock().saturating_sub(begin);
                     // The receiver waits for all parts.
-                    drop(ended.send((number, end)));
+                    drop(ended.send((at, end)));
                 };
                 thread.spawn_scoped(scope, work).expect("the system has threads for the parts");
             }
             drop(ended);
             loop {
                 match ends.recv_timeout(LOOK) {
-                    Ok((number, end)) => all[number] = Some(end),
+                    Ok((at, end)) => all[at] = Some(end),
                     Err(mpsc::RecvTimeoutError::Timeout) => {
                         stop.fetch_or(progress.is_over(), Ordering::Relaxed);
                     }
@@ -76,12 +108,7 @@ impl Division {
                 }
             }
         });
-        if progress.clock().is_some() {
-            let parts = times.iter().map(|times| lock(times).clone()).collect();
-            let wall = clock().saturating_sub(begin);
-            progress.parted(&PartsReport { parts, wall, lookahead: self.lookahead });
-        }
-        together(all.into_iter().flatten().collect())
+        all.into_iter().flatten().collect()
     }
 }
 
@@ -94,20 +121,20 @@ impl Part {
     fn run<T, E>(
         &self,
         seed: u64,
-        exchange: ThreadExchange,
+        exchange: Box<dyn Exchange>,
         stop: &Arc<AtomicBool>,
         program: impl Fn(&Self, CheckedRun) -> Ending<T, E>,
     ) -> PartEnd<T, E> {
         catch_unwind(AssertUnwindSafe(|| {
             let run = CheckedRun::of(self.lab.build_engines(seed)?);
-            run.simulation().join(Box::new(exchange), stop.clone());
+            run.simulation().join(exchange, stop.clone());
             Ok(program(self, run))
         }))
     }
 }
 
 /// Makes one ending of those of all parts.
-fn together<T, E>(ends: Vec<PartEnd<T, E>>) -> Result<Ending<Vec<T>, E>> {
+pub(super) fn together<T, E>(ends: Vec<PartEnd<T, E>>) -> Result<Ending<Vec<T>, E>> {
     let mut endings = Vec::new();
     let mut broken: Option<LabError> = None;
     for end in ends {

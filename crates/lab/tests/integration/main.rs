@@ -5,6 +5,7 @@ mod checked_run;
 mod errors;
 mod executor;
 mod fuzz_lab_file;
+mod fuzz_wire;
 mod iommu;
 mod keys;
 mod lab_bus;

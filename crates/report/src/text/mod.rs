@@ -34,7 +34,7 @@ pub struct Notes<'a> {
     pub has_counters: bool,
     /// Names of a sweep's parameters, in their order.
     pub parameters: &'a [String],
-    /// Lines about a single run, behind its row.
+    /// Lines about a single run, or about all exchanges, behind the rows.
     pub details: &'a str,
 }
 
@@ -45,7 +45,7 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
             Some(Detail::Traffic(_)) => flows::traffic(bench, notes, columns),
             Some(Detail::Stores(_)) => rows::stores(bench, notes, columns),
             Some(Detail::Gets(_)) => network::gets(bench, columns),
-            Some(Detail::Exchange(_)) => network::exchanges(bench, columns),
+            Some(Detail::Exchange(_)) => network::exchanges(bench, notes, columns),
             _ => flows::transfers(bench, notes, columns),
         },
         Outcome::Overhead(run) => rows::overhead(run, columns),

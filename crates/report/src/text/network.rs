@@ -4,8 +4,8 @@
 use crosslane_results::quantity::{megabytes, microseconds, percent};
 use crosslane_results::{Bench, Flow, Gets, Platform};
 
-use super::Columns;
 use super::why::{last_block, push_bottlenecks};
+use super::{Columns, Notes};
 use crate::runs::network::{self, Halo, card_table, halos, share};
 use crate::runs::run_page::{BINARY_RATE, BYTES, IN_FLIGHT, LESS_DLLPS, RATE, SHARE, times};
 use crate::table::{Field, Table, or_none};
@@ -101,7 +101,7 @@ fn halo_fields<'a>() -> [Field<Halo<'a>>; 12] {
 }
 
 /// Formats exchanges of a halo.
-pub fn exchanges(bench: &Bench, columns: Columns) -> String {
+pub fn exchanges(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
     if !bench.platform.is_lab() {
         return format!(
             "times are this machine's\n\n{}",
@@ -119,5 +119,6 @@ pub fn exchanges(bench: &Bench, columns: Columns) -> String {
         )
     });
     let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
-    format!("lab {}, simulated time\n{rates}\n{table}{why}", bench.platform.name())
+    let (lab, details) = (bench.platform.name(), notes.details);
+    format!("lab {lab}, simulated time\n{rates}\n{table}{details}{why}")
 }
