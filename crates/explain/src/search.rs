@@ -449,6 +449,7 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
         LimitKind::MemoryWrite
         | LimitKind::PeerToPeer
         | LimitKind::SocketHop
+        | LimitKind::Crossbar
         | LimitKind::PartialLines => &[Use::NoCredit, Use::ReceiverBusy],
         LimitKind::PostedCredits
         | LimitKind::NonPostedCredits

@@ -206,6 +206,8 @@ listed! {
         PeerToPeer,
         /// Rate and latency from one socket of a host to another; lifted: any rate, no latency.
         SocketHop,
+        /// Rate of all TLPs in a switch, or time from one to the next; lifted: none.
+        Crossbar,
         /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
         PostedCredits,
         /// Credits of a port's receive buffer for non-posted TLPs; lifted: infinite.
