@@ -218,8 +218,8 @@ parameters! {
         store_queue: u32 [or infinite, 1, 1 << 16],
         /// Time of an uncached load beside its round trip.
         uncached_load: Picoseconds [any],
-        /// Uncached loads that a core has in flight at once, of generic flows; one after the other
-        /// where uncached memory is strongly ordered.
+        /// Uncached loads of generic flows that a core has in flight at once: one where uncached
+        /// memory is strongly ordered, as on x86. Programs of the lab wait for each of theirs.
         loads_in_flight: u16 [1, MAX_LOADS_IN_FLIGHT; 1],
         /// Time from an interrupt message at the root complex to the first instruction of its
         /// handler.

@@ -171,6 +171,8 @@ listed! {
         Iotlb,
         /// Transfers or operations in flight at once; lifted: many.
         Outstanding,
+        /// Loads of a core in flight at once; lifted: many.
+        LoadsInFlight,
         /// The gap after a descriptor, or between operations of a generic requester; lifted: none.
         DescriptorGap,
         /// Clocks or time between TLPs; lifted: none.
