@@ -51,6 +51,7 @@ const REFUSED: [&str; 142] = [
     "bench traffic --lab rosta --flow fpga1:host:write:64..128 --trace t",
     "bench traffic --lab rosta --flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
     "bench traffic --lab rosta --flow host:fpga1:read:64 --outstanding 2",
+    "bench traffic --lab minimal --flow host:card0:read:64 --write-combined",
     "bench traffic --lab rosta --flow fpga1:host:write:4K --window 64K --outstanding 32",
     "bench traffic --lab rosta --flow fpga1:fpga2:write:4K --window 8M --offset 3",
     "bench traffic --lab minimal --flow *:*:write:64",

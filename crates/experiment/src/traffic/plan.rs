@@ -312,12 +312,15 @@ fn source(
     Ok(FlowSource::Core { root_complex: node, core })
 }
 
-/// Operations of a size that a core has in flight by so many loads of `width` bytes: the last
-/// begins with one of them. The first byte of an operation is at `address`.
+/// Most operations of a size that a core has in flight by so many loads of `width` bytes, one
+/// behind the other: the first may have its last load left, and the last have begun with one. The
+/// first byte of an operation is at `address`.
 fn operations_of(loads: u16, address: u64, bytes: u64, width: u64) -> u32 {
     let each = (address % width + bytes).div_ceil(width);
-    let operations = 1 + (u64::from(loads) - 1) / each;
-    operations as u32
+    match u64::from(loads) {
+        1 => 1,
+        loads => 2 + ((loads - 2) / each) as u32,
+    }
 }
 
 /// Checks that a core can read through the mapping that is asked for, and returns the loads that it
@@ -448,7 +451,7 @@ pub fn plan(
                 ),
                 _ => format!(
                     "{several} operations in flight: a core of {name} has {loads} loads in \
-                     flight, those of {most} operations of {bytes} B"
+                     flight, of at most {most} operations of {bytes} B"
                 ),
             }));
         }
