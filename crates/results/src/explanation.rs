@@ -171,7 +171,7 @@ listed! {
         Iotlb,
         /// Transfers or operations in flight at once; lifted: many.
         Outstanding,
-        /// Loads of a core in flight at once; lifted: many.
+        /// Loads of a core in flight at once, where it may have several; lifted: many.
         LoadsInFlight,
         /// The gap after a descriptor, or between operations of a generic requester; lifted: none.
         DescriptorGap,

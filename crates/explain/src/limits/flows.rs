@@ -332,7 +332,8 @@ fn in_flight(
     }))
 }
 
-/// Loads that cores have in flight.
+/// Loads that cores have in flight, where they may have several: a core that waits for each of its
+/// loads does so by its architecture, and only a shorter latency helps it.
 fn loads(case: &Scenario<TrafficWork>, planned: &[PlannedFlow]) -> Option<Lever<TrafficWork>> {
     let (file, is_streaming) = (case.lab.file(), case.work.choices.write_combined);
     let host_of = |flow: &PlannedFlow| file.hosts.iter().position(|host| host.name == flow.from);
@@ -345,12 +346,12 @@ fn loads(case: &Scenario<TrafficWork>, planned: &[PlannedFlow]) -> Option<Lever<
             None => cpu.loads_in_flight,
         }
     };
-    let now = hosts.iter().map(in_flight).min().filter(|now| *now < MANY_LOADS)?;
+    let may_have = |now: &u16| (is_streaming || *now > 1) && *now < MANY_LOADS;
+    let now = hosts.iter().map(in_flight).min().filter(may_have)?;
     let place = list(&hosts.iter().map(|at| file.hosts[*at].name.clone()).collect::<Vec<_>>());
-    let words = match (now, is_streaming) {
-        (1, false) => format!("one load at a time of a core of {place}"),
-        (_, false) => format!("the {now} loads at once of a core of {place}"),
-        (_, true) => format!("the {now} lines at once that a core of {place} reads"),
+    let words = match is_streaming {
+        false => format!("the {now} loads at once of a core of {place}"),
+        true => format!("the {now} lines at once that a core of {place} reads"),
     };
     let lifted = format!("{MANY_LOADS} at once");
     let limit = Limit { kind: LimitKind::LoadsInFlight, place, words, lifted };
