@@ -30,8 +30,8 @@ REASONS = GATEWARE / "coverage_reasons.toml"
 # The narrowest: it is built soonest, and a TLP has most beats.
 WIDTH = "64"
 PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-# Two whole cards below a switch: test_card and test_shim_us cover the same modules. And tests of the
-# bench itself, which simulate nothing of the gateware.
+# Two whole cards below a switch: test_card and test_shim_us cover the same modules. And tests of
+# the bench itself, which simulate nothing of the gateware.
 LEFT_OUT = {"test_card_us"}
 LEFT_OUT_FILE = "test_simulate.py"
 # The bounded set has each kind of channel at a different width.

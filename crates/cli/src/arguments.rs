@@ -360,8 +360,8 @@ pub struct MmioArguments {
 #[command(mut_arg("device", |device| device.help("A lab, as lab:NAME, in place of --lab")))]
 #[command(after_help = "\
 Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
-  FROM     an endpoint, or a host: its core 0 with uncached stores and loads; a core makes one
-           load at a time
+  FROM     an endpoint, or a host: its core 0 with uncached stores and loads, of which as many
+           are in flight as the lab's cpu.loads_in_flight says: one, if it is left out
   TO       a host: its memory; an endpoint: what is behind its largest BAR; or an endpoint's
            BAR by number, as in fpga2.bar0. `host` is the host of a lab that has only one.
            `*` is every endpoint, in FROM and in TO: *:*:write:1M is a flow for each pair
@@ -421,6 +421,10 @@ pub struct TrafficArguments {
     /// bytes, so that operations are not aligned.
     #[arg(long, value_name = "SIZE", value_parser = parse_offset, default_value = "0")]
     pub offset: u64,
+    /// Let cores read through a write-combined mapping, by streaming loads: each reads a line of
+    /// 64 B, and as many are in flight as the lab's cpu.combining.streaming_loads says.
+    #[arg(long)]
+    pub write_combined: bool,
     /// Run the flows one after the other, each alone.
     #[arg(long)]
     pub in_turn: bool,

@@ -33,7 +33,8 @@ pub fn run(arguments: &TrafficArguments) -> Result<()> {
             .with_relaxed(arguments.relaxed)
             .with_window_bytes(arguments.window)
             .with_random(arguments.random)
-            .with_offset_bytes(arguments.offset);
+            .with_offset_bytes(arguments.offset)
+            .with_write_combined(arguments.write_combined);
         let work = TrafficWork { flows, choices, shuffle: arguments.shuffle };
         let scenario = Scenario::new(Arc::clone(&lab), work).with_seed(arguments.seed);
         Scenario { max_payload_bytes: arguments.mps, ..scenario }

@@ -438,6 +438,7 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
         LimitKind::DescriptorGap | LimitKind::DescriptorFetch => &[Use::Descriptor],
         LimitKind::ReadingDescriptors => &[Use::Descriptor, Use::NoTag],
         LimitKind::Outstanding
+        | LimitKind::LoadsInFlight
         | LimitKind::Processor
         | LimitKind::SystemCall
         | LimitKind::Registration
@@ -449,6 +450,7 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
         LimitKind::MemoryWrite
         | LimitKind::PeerToPeer
         | LimitKind::SocketHop
+        | LimitKind::Crossbar
         | LimitKind::PartialLines => &[Use::NoCredit, Use::ReceiverBusy],
         LimitKind::PostedCredits
         | LimitKind::NonPostedCredits

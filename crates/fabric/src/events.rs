@@ -47,6 +47,8 @@ pub(crate) enum EventKind {
     Translated,
     /// A TLP has crossed from one socket of a host to another. (node, index among those that do)
     Crossed,
+    /// The crossbar of a switch may take another TLP. (node, -)
+    Crossbar,
     /// Like `DeviceTimer`, but does not keep the simulation alive. (node, token)
     Deadline,
     /// The load of a processor core may have timed out. Like `Deadline`. (node, core)

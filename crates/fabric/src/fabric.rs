@@ -9,6 +9,7 @@ use crosslane_random::Random;
 
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
+use crate::crossbar::Crossbar;
 use crate::device::{Device, DevicePort, Intake, bar_offset_bytes};
 use crate::direction::{Direction, DirectionSetup};
 use crate::errors::ErrorRecord;
@@ -93,6 +94,8 @@ pub struct Fabric {
     pub(crate) has_flits: bool,
     /// Whether any host has a cache.
     pub(crate) has_caches: bool,
+    /// Crossbars of switches, by node; empty if no switch has one.
+    pub(crate) crossbars: Vec<Option<Box<Crossbar>>>,
     pub(crate) sequences: Vec<u64>,
     pub(crate) ordering: OrderingChecker,
     pub(crate) errors: Vec<ErrorRecord>,
@@ -108,6 +111,7 @@ impl Fabric {
     pub(crate) fn new(builder: FabricBuilder) -> Self {
         let FabricBuilder { seed, nodes, ports, links, behaviours, .. } = builder;
         let largest = ports.iter().map(|port| port.config.max_payload_supported_bytes()).max();
+        let crossbars = Crossbar::all(&behaviours);
         let node_states = behaviours.into_iter().map(node_state).collect::<Vec<_>>();
         let port_states = ports
             .iter()
@@ -128,6 +132,7 @@ impl Fabric {
         let mut fabric = Self {
             seed,
             has_caches: node_states.iter().any(has_cache),
+            crossbars,
             roots,
             sequences: vec![0; nodes.len()],
             ordering: OrderingChecker::new(nodes.len()),
@@ -181,7 +186,8 @@ impl Fabric {
             data: limit(credits.data),
         });
         let replay = self.ports[from.0 as usize].parameters.replay_buffer_bytes;
-        let receive_latency = receiver.receive_latency.0;
+        let generation = link.parameters.rate.generation;
+        let receive_latency_ps = receiver.receive_latency_at(generation).0;
         let intake = match &self.node_states[node_of(to) as usize] {
             NodeState::Endpoint(Some(device)) => device.intake(),
             _ => None,
@@ -191,7 +197,7 @@ impl Fabric {
             transmitting: (node_of(from), self.nodes[node_of(from) as usize].kind),
             receiving: (to.0, node_of(to), self.port_states[to.0 as usize].local),
             receiver_cuts_through: receiving_switch == Some(Forwarding::CutThrough),
-            receive_latency_ps: if receiving_switch.is_some() { 0 } else { receive_latency },
+            receive_latency_ps: if receiving_switch.is_some() { 0 } else { receive_latency_ps },
             intake: intake.unwrap_or(Intake::AT_ONCE),
             flight_ps: link.parameters.flight.0,
             wire: Wire::new(link.parameters.rate, link.parameters.skp),
@@ -450,6 +456,7 @@ impl Fabric {
             EventKind::StallEnd => self.stall_end(target),
             EventKind::Translated => self.root_translated(target, data),
             EventKind::Crossed => self.root_crossed(target, data),
+            EventKind::Crossbar => self.crossbar_step(target),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Cable | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));
@@ -656,8 +663,10 @@ fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortSta
         let link = &links[number.0 as usize];
         let heading = if link.upper == id { LinkDirection::Down } else { LinkDirection::Up };
         state.transmit = DirectionId { link: number, heading }.index();
-        let in_flight =
-            port.parameters.transmit_latency.as_seconds() * link.parameters.rate.bytes_per_second();
+        let rate = link.parameters.rate;
+        let latency = port.parameters.transmit_latency_at(rate.generation);
+        state.transmit_latency_ps = latency.0;
+        let in_flight = latency.as_seconds() * rate.bytes_per_second();
         let largest = port.config.max_payload_supported_bytes() + 28;
         state.queue_limit_bytes = in_flight as u64 + u64::from(2 * largest);
     }

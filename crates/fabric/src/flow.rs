@@ -4,6 +4,7 @@
 
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
+use crate::host_access::Region;
 use crate::topology::NodeId;
 
 /// Index of a flow in its fabric, in the order of adding.
@@ -65,6 +66,9 @@ pub struct Flow {
     pub operations: u64,
     /// Operations in flight at once.
     pub outstanding: u32,
+    /// Mapping through which a core reads: of write-combined memory, by streaming loads of whole
+    /// lines of 64 B. Everything else is uncached.
+    pub region: Region,
     /// Whether the TLPs carry the relaxed ordering attribute.
     pub relaxed_ordering: bool,
     /// Whether the operations visit the aperture in an order without a pattern, the same in each

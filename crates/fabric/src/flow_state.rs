@@ -11,10 +11,11 @@ use thiserror::Error;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
+use crate::host_access::Region;
 use crate::iommu::IO_PAGE_BYTES;
 use crate::packet::PacketIndex;
 use crate::pattern;
-use crate::topology::NodeKind;
+use crate::topology::{NodeId, NodeKind};
 
 /// Most error sentences that a report keeps.
 const MAX_REPORTED_ERRORS: usize = 20;
@@ -24,6 +25,8 @@ const MAX_OPERATION_BYTES: u64 = 1 << 36;
 const MAX_OUTSTANDING: u32 = 1 << 16;
 /// Widest store or load of a core, bytes.
 pub const MAX_STORE_BYTES: u32 = 64;
+/// Most loads of a core in flight, beyond the fill buffers of any core.
+pub const MAX_LOADS_IN_FLIGHT: u64 = 64;
 /// Bytes that are filled or compared at a time.
 const PIECE_BYTES: u64 = 1 << 16;
 
@@ -333,6 +336,9 @@ impl Fabric {
         if is_core && flow.kind == FlowKind::WriteRead {
             return bad("a core writes or reads; writeread is for endpoints".into());
         }
+        if flow.region == Region::WriteCombined {
+            self.check_streaming(flow, is_core.then_some(node))?;
+        }
         let most = if is_core { MAX_STORE_BYTES } else { self.packets.largest_payload_bytes() };
         if let Some(bytes) = flow.tlp_bytes {
             let most = if flow.kind == FlowKind::Read && !is_core { 4096 } else { most };
@@ -373,6 +379,28 @@ impl Fabric {
             return bad(format!("the window at {} goes beyond 64 bits", flow.target));
         }
         Ok(host)
+    }
+
+    /// Checks that a flow can read write-combined memory, by streaming loads of a core of `root`.
+    fn check_streaming(&mut self, flow: &Flow, root: Option<NodeId>) -> Result<(), FlowError> {
+        let bad = |problem: &str| {
+            let (flow, problem) = (flow.name.clone(), problem.to_owned());
+            Err(FlowError::BadValue { flow, problem })
+        };
+        if flow.kind != FlowKind::Read {
+            return bad("only reads of a flow go through a write-combined mapping");
+        }
+        let Some(root) = root else {
+            return bad("only a core reads through a write-combined mapping");
+        };
+        let streams = self.with_root(root.0, |root, _| root.processor.streams());
+        if streams != Some(true) {
+            return bad("the processor has no streaming loads from write-combined memory");
+        }
+        match flow.tlp_bytes {
+            None | Some(MAX_STORE_BYTES) => Ok(()),
+            Some(_) => bad("a streaming load reads a line of 64 B"),
+        }
     }
 
     /// Resolves an address of a flow to its memory, with the number of bytes contiguous from there.

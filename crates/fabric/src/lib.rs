@@ -26,6 +26,7 @@ mod completer;
 mod configuration;
 mod counters;
 mod cpu;
+mod crossbar;
 mod cutting;
 mod device;
 mod direction;
@@ -67,7 +68,7 @@ pub use device::{
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
-pub use flow_state::{FlowError, MAX_STORE_BYTES};
+pub use flow_state::{FlowError, MAX_LOADS_IN_FLIGHT, MAX_STORE_BYTES};
 pub use host_access::{
     COMPLETION_TIMEOUT, HostAccessError, HostEvent, HostRun, LoadError, MAX_HOST_ACCESSES,
     MAX_HOST_STORE_BYTES, Region, StoreRun,

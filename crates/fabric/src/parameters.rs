@@ -7,14 +7,14 @@ mod declare;
 
 use crosslane_pcie::config::{BarRequest, Capability, Identity};
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::link::{LinkRate, MAX_PAYLOAD_BYTES};
+use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES};
 use crosslane_pcie::units::Picoseconds;
 
 pub use self::declare::{
     Absent, Name, Number, Parameter, ParameterError, ParameterKind, Parameters, Value, one_of,
     power_of_two, within,
 };
-use crate::flow_state::MAX_STORE_BYTES;
+use crate::flow_state::{MAX_LOADS_IN_FLIGHT, MAX_STORE_BYTES};
 use crate::iommu::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, MAX_IO_WALKS, MAX_IOTLB_ENTRIES};
 use crate::parameters;
 
@@ -53,6 +53,23 @@ pub struct PortParameters {
     pub receive_latency: Picoseconds,
     /// Time from the logic behind the port to the first byte on the wire.
     pub transmit_latency: Picoseconds,
+    /// Symbol times of the link that `receive_latency` takes more: stages that run at the clock of
+    /// the lanes, which follows the generation that the link trained to.
+    pub receive_symbols: u32,
+    /// Symbol times of the link that `transmit_latency` takes more.
+    pub transmit_symbols: u32,
+}
+
+impl PortParameters {
+    /// Returns the time from the last byte of a TLP on a link of a generation to the logic.
+    pub const fn receive_latency_at(&self, generation: Generation) -> Picoseconds {
+        Picoseconds(self.receive_latency.0 + self.receive_symbols as u64 * generation.symbol_ps())
+    }
+
+    /// Returns the time from the logic to the first byte on a link of a generation.
+    pub const fn transmit_latency_at(&self, generation: Generation) -> Picoseconds {
+        Picoseconds(self.transmit_latency.0 + self.transmit_symbols as u64 * generation.symbol_ps())
+    }
 }
 
 /// One link between two ports.
@@ -82,13 +99,27 @@ pub enum Forwarding {
 }
 
 /// Constants of a switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SwitchParameters {
     /// Time from the header's last byte in (cut-through) or the TLP's last byte in
     /// (store-and-forward) to the first byte out, without competing traffic.
     pub latency: Picoseconds,
     /// Cut-through or store-and-forward.
     pub forwarding: Forwarding,
+    /// Limits of what passes from port to port; `None` if the links alone limit it.
+    pub crossbar: Option<CrossbarParameters>,
+}
+
+parameters! {
+    /// Limits of a switch's crossbar, which all TLPs from port to port pass.
+    CrossbarParameters {
+        /// Rate of all TLPs together, headers and payload.
+        bytes_per_second: f64 [rate, "gb_per_s"],
+        /// Least time from one TLP to the next, of all ports together.
+        tlp_interval: Picoseconds [any; 0],
+        /// Least time from one TLP that a port received to the next, whichever ports they leave by.
+        port_tlp_interval: Picoseconds [any; 0],
+    }
 }
 
 /// Cuts of read data into completions, within the rules of the read completion boundary.
@@ -187,6 +218,9 @@ parameters! {
         store_queue: u32 [or infinite, 1, 1 << 16],
         /// Time of an uncached load beside its round trip.
         uncached_load: Picoseconds [any],
+        /// Uncached loads of generic flows that a core has in flight at once: one where uncached
+        /// memory is strongly ordered, as on x86. Programs of the lab wait for each of theirs.
+        loads_in_flight: u16 [1, MAX_LOADS_IN_FLIGHT; 1],
         /// Time from an interrupt message at the root complex to the first instruction of its
         /// handler.
         interrupt: Picoseconds [any],
@@ -223,6 +257,9 @@ parameters! {
         store: Picoseconds [any],
         /// Time of a fence beside emptying the buffers.
         fence: Picoseconds [any],
+        /// Lines that a core has in flight at once by streaming loads (MOVNTDQA), which read whole
+        /// lines of write-combined memory; 0: it has no such loads.
+        streaming_loads: u16 [0, MAX_LOADS_IN_FLIGHT; 0],
     }
 }
 

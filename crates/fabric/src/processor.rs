@@ -7,25 +7,25 @@
 
 mod combining;
 mod host;
+mod loads;
 
-use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
 
-use self::combining::CombiningBuffers;
+use self::combining::{CombiningBuffers, LINE_BYTES};
+use self::loads::{Load, LoadOwner, line_of, most_loads};
 use crate::cpu::{CoreWork, work_ps};
-use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::flow::FlowKind;
 use crate::flow_state::{FlowState, MAX_STORE_BYTES, Posting};
 use crate::generic::tlp_length;
-use crate::host_access::{COMPLETION_TIMEOUT, HostEvent, HostQueue, LoadError};
+use crate::host_access::{COMPLETION_TIMEOUT, HostQueue, Region};
 use crate::packet::{NONE, Packet};
 use crate::parameters::{CpuParameters, SocketParameters};
 use crate::pattern;
-use crate::root_complex::{Arrival, OWN_ID, OWN_SOURCE};
+use crate::root_complex::{OWN_ID, OWN_SOURCE};
 use crate::routing::{Route, Routes};
-use crate::trace::HeaderLine;
 
 /// Width of a store or load in bytes if the flow specifies none.
 const DEFAULT_STORE_BYTES: u32 = 8;
@@ -41,40 +41,19 @@ struct Work {
     current: Option<(u64, u64)>,
 }
 
-/// Originator of a load.
-#[derive(Clone, Copy, Debug)]
-enum LoadOwner {
-    Flow { flow: u32, operation: u64 },
-    Host { token: u64 },
-}
-
-/// A load in flight.
-#[derive(Clone, Copy, Debug)]
-struct Load {
-    tag: Tag,
-    address: u64,
-    bytes: u32,
-    /// Root port that the load left by.
-    port: u32,
-    deadline_ps: u64,
-    owner: LoadOwner,
-}
-
-impl Load {
-    /// Time at which the load left.
-    const fn begun_ps(&self) -> u64 {
-        self.deadline_ps - COMPLETION_TIMEOUT.0
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Core {
     works: Vec<Work>,
     host: HostQueue,
     /// Flow whose turn it is; host code follows the last flow.
     turn: usize,
-    load: Option<Load>,
-    /// Tag for the loads of the core's flows.
+    /// Loads in flight, the oldest first.
+    loads: Vec<Load>,
+    /// Times until which loads that have come, beside others, take the core's own time.
+    returning: Vec<u64>,
+    /// Time up to which loads that go beside each other are in its total work.
+    loaded_ps: u64,
+    /// Tag for a load of the core's flows; those beside it take free ones.
     flow_tag: Tag,
     /// Time until which the core is occupied.
     free_ps: u64,
@@ -88,7 +67,7 @@ struct Core {
     draining: Option<u32>,
     /// Time at which the core looks for work next; `u64::MAX` if none is scheduled.
     event_ps: u64,
-    /// Time of the scheduled time-out check of its load; `u64::MAX` if none is scheduled.
+    /// Time of the scheduled time-out check of its loads; `u64::MAX` if none is scheduled.
     timeout_event_ps: u64,
 }
 
@@ -98,7 +77,9 @@ impl Core {
             works: Vec::new(),
             host: HostQueue::default(),
             turn: 0,
-            load: None,
+            loads: Vec::new(),
+            returning: Vec::new(),
+            loaded_ps: 0,
             flow_tag: Tag(number),
             free_ps: 0,
             busy_ps: 0,
@@ -116,21 +97,20 @@ impl Core {
         self.busy_ps = self.busy_ps.saturating_add(to_ps.saturating_sub(from_ps));
     }
 
+    /// Tag of a flow's next load: the core's own, which there may be none of, or one that is free;
+    /// `None` if all are in use.
+    fn next_tag(&self, free_tags: &[u16]) -> Option<Tag> {
+        match self.loads.iter().any(|load| load.tag == self.flow_tag) {
+            true => free_tags.last().map(|tag| Tag(*tag)),
+            false => Some(self.flow_tag),
+        }
+    }
+
     /// Schedules the core to look for work at `time_ps`.
     fn go_on_at(&mut self, time_ps: u64, fabric: &mut Fabric, node: u32, number: u32) {
         if time_ps < self.event_ps {
             self.event_ps = time_ps;
             fabric.events.schedule(time_ps, EventKind::Core, node, number);
-        }
-    }
-
-    /// Makes the core wait for the completion of a load.
-    fn wait_for(&mut self, load: Load, fabric: &mut Fabric, node: u32, number: u32) {
-        let before = self.load.replace(load);
-        assert!(before.is_none(), "core {number} makes a load, and waits for {before:?}");
-        if self.timeout_event_ps == u64::MAX {
-            self.timeout_event_ps = load.deadline_ps;
-            fabric.events.schedule(load.deadline_ps, EventKind::LoadTimeout, node, number);
         }
     }
 }
@@ -150,15 +130,22 @@ struct Access {
 
 impl Access {
     /// Returns the next access of an operation: naturally aligned, at most as wide as the flow's
-    /// stores.
+    /// stores, or the line of a streaming load.
     fn next(state: &FlowState, flow: u32, operation: u64, offset: u64, tag: Tag) -> Self {
-        let width = state.flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES);
+        let is_streaming = state.flow.region == Region::WriteCombined;
+        let width = match is_streaming {
+            true => LINE_BYTES as u32,
+            false => state.flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES),
+        };
         let address = state.address(operation) + offset;
         let to_boundary = u64::from(width) - address % u64::from(width);
         let left = (state.flow.operation_bytes - offset).min(to_boundary);
         let bytes = tlp_length(address, left, width + 4);
         let header = if state.flow.kind == FlowKind::Write {
             Header::memory_write(OWN_ID, BusAddress(address), bytes)
+        } else if is_streaming {
+            // The whole line comes, whatever of it is wanted.
+            Header::memory_read(OWN_ID, tag, BusAddress(line_of(address)), LINE_BYTES as u32)
         } else {
             Header::memory_read(OWN_ID, tag, BusAddress(address), bytes)
         };
@@ -219,23 +206,6 @@ impl Processor {
         }
     }
 
-    /// Recycles the tag of a load of host code that has ended.
-    fn give_tag_back(&mut self, tag: Tag) {
-        self.free_tags.push(tag.0);
-        let has_tag = |core: &&Core| core.flow_tag.0 != NO_TAG;
-        let is_host = |core: &&Core| {
-            core.load.is_some_and(|load| matches!(load.owner, LoadOwner::Host { .. }))
-        };
-        let of_cores = self.cores.iter().filter(has_tag).count();
-        let of_loads = self.cores.iter().filter(is_host).count();
-        let (free, late) = (self.free_tags.len(), self.late_tags.len());
-        assert!(
-            free + late + of_cores + of_loads == self.tags,
-            "of {} tags {free} are free, {late} late, {of_cores} the cores', {of_loads} in use",
-            self.tags
-        );
-    }
-
     pub fn cores(&self) -> u16 {
         self.cores.len() as u16
     }
@@ -251,6 +221,11 @@ impl Processor {
 
     pub fn has_stalled_cores(&self) -> bool {
         self.cores.iter().any(|core| core.stalled.is_some() || core.draining.is_some())
+    }
+
+    /// Whether the cores have streaming loads.
+    pub fn streams(&self) -> bool {
+        self.cpu.combining.is_some_and(|combining| combining.streaming_loads > 0)
     }
 
     /// Whether the cores have combining buffers.
@@ -275,117 +250,6 @@ impl Processor {
         &mut core.host
     }
 
-    /// Cancels the time-out check of this core if it would find no load. Returns whether it did.
-    pub fn forget_timeout(&mut self, core: u32) -> bool {
-        let core = &mut self.cores[core as usize];
-        if core.load.is_none() {
-            core.timeout_event_ps = u64::MAX;
-        }
-        core.load.is_none()
-    }
-
-    // --- Completing loads ----------------------------------------------------------------
-
-    /// Completes a load. The core gets the data once everything before them is visible, at
-    /// `seen_ps`: a completion does not pass a posted write (PCIe 6.x 2.4.1), so a driver that
-    /// reads from a device knows that the device's earlier writes are in memory.
-    pub fn take_completion(
-        &mut self,
-        fabric: &mut Fabric,
-        at: &Arrival,
-        header: &Header,
-        seen_ps: u64,
-    ) {
-        let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == header.tag);
-        let found = self.cores.iter().position(is_it);
-        let load = found.and_then(|number| self.cores[number].load.take());
-        let Some((number, load)) = found.zip(load) else {
-            if let Some(late) = self.late_tags.iter().position(|tag| *tag == header.tag.0) {
-                self.free_tags.push(self.late_tags.swap_remove(late));
-            }
-            let what = HeaderLine(header).to_string();
-            fabric.report(at.port, ErrorKind::UnexpectedCompletion { what });
-            fabric.drop_received(at.direction, at.index);
-            return;
-        };
-        let core = &mut self.cores[number];
-        let has_data_ps = match header.attributes.relaxed_ordering {
-            true => fabric.events.now_ps(),
-            false => seen_ps,
-        };
-        let socket = fabric.port_states[at.port as usize].socket;
-        let has_data_ps = has_data_ps + self.sockets.hop_ps(number as u32, socket);
-        core.occupy(load.begun_ps(), has_data_ps + self.cpu.uncached_load.0);
-        let free_ps = core.free_ps;
-        match load.owner {
-            LoadOwner::Flow { flow, operation } => {
-                finish_flow_load(fabric, at, header, &load, (flow, operation), free_ps);
-            }
-            LoadOwner::Host { token } => {
-                self.give_tag_back(load.tag);
-                let result = host::loaded(fabric.packets.payload(at.index), header, &load);
-                fabric.host.put(free_ps, HostEvent::Loaded { token, result });
-            }
-        }
-        fabric.drop_received(at.direction, at.index);
-        fabric.events.schedule(free_ps, EventKind::Core, at.node, number as u32);
-    }
-
-    /// Checks whether the load of a core has timed out.
-    pub fn load_timeout(&mut self, fabric: &mut Fabric, node: u32, number: u32) {
-        let now_ps = fabric.events.now_ps();
-        let core = &mut self.cores[number as usize];
-        core.timeout_event_ps = u64::MAX;
-        let Some(load) = core.load.take() else { return };
-        if load.deadline_ps > now_ps {
-            core.wait_for(load, fabric, node, number);
-            return;
-        }
-        core.occupy(load.begun_ps(), now_ps);
-        self.late_tags.push(load.tag.0);
-        let (timeout, tag) = (COMPLETION_TIMEOUT, load.tag.0);
-        let error = ErrorKind::CompletionTimeout { tag, timeout };
-        let why = error.to_string();
-        fabric.report(load.port, error);
-        match load.owner {
-            LoadOwner::Flow { flow, operation } => {
-                // Without a tag, loads fail until one is free.
-                core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
-                fabric.fail_operation(flow, operation, why);
-            }
-            LoadOwner::Host { token } => {
-                let (address, bytes) = (BusAddress(load.address), load.bytes);
-                let result = Err(LoadError::TimedOut { address, bytes, timeout });
-                fabric.host.put(now_ps, HostEvent::Loaded { token, result });
-            }
-        }
-        fabric.events.schedule(now_ps, EventKind::Core, node, number);
-    }
-
-    /// Fails the load with this tag because its link is down.
-    pub fn refuse_load(&mut self, fabric: &mut Fabric, node: u32, tag: Tag) {
-        let now_ps = fabric.events.now_ps();
-        let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == tag);
-        let Some(number) = self.cores.iter().position(is_it) else { return };
-        let core = &mut self.cores[number];
-        let Some(load) = core.load.take() else { return };
-        core.occupy(load.begun_ps(), now_ps + self.cpu.uncached_load.0);
-        let (address, bytes, status) = (BusAddress(load.address), load.bytes, UNSUPPORTED);
-        match load.owner {
-            LoadOwner::Flow { flow, operation } => {
-                let error = ErrorKind::ReadRefused { address, bytes, status };
-                fabric.fail_operation(flow, operation, error.to_string());
-            }
-            LoadOwner::Host { token } => {
-                let result = Err(LoadError::Refused { address, bytes, status });
-                fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
-                self.give_tag_back(tag);
-            }
-        }
-        let core = &mut self.cores[number];
-        core.go_on_at(core.free_ps, fabric, node, number as u32);
-    }
-
     // --- Starting stores and loads -------------------------------------------------------
 
     /// Makes one store or load of a core.
@@ -400,7 +264,7 @@ impl Processor {
             self.drain(fabric, place, routes);
         }
         let core = &mut self.cores[number as usize];
-        if core.load.is_some() || core.stalled.is_some() {
+        if core.stalled.is_some() || core.loads.iter().any(|load| load.is_alone) {
             return;
         }
         if core.free_ps > now_ps {
@@ -410,28 +274,41 @@ impl Processor {
         if core.flow_tag.0 == NO_TAG {
             core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
         }
+        core.returning.retain(|done_ps| *done_ps > now_ps);
         let mut again_ps = u64::MAX;
         let turns = core.works.len() + 1;
         for ahead in 0..turns {
             let core = &mut self.cores[number as usize];
             let at = (core.turn + ahead) % turns;
             if at == core.works.len() {
-                if self.host_step(fabric, place, routes) {
+                let waits = core.is_loading() && core.host.first().is_some();
+                if waits || self.host_step(fabric, place, routes) {
                     return;
                 }
                 continue;
             }
-            let work = &mut core.works[at];
-            let state = &mut fabric.flows[work.flow as usize];
-            if work.current.is_none() {
+            let Work { flow, current } = core.works[at];
+            let state = &mut fabric.flows[flow as usize];
+            if current.is_none() {
                 match state.posting(now_ps) {
-                    Posting::Now => work.current = Some((state.post(now_ps), 0)),
-                    Posting::At(time_ps) => again_ps = again_ps.min(time_ps),
-                    Posting::Wait | Posting::Finished => {}
+                    Posting::Now => {}
+                    Posting::At(time_ps) => {
+                        again_ps = again_ps.min(time_ps);
+                        continue;
+                    }
+                    Posting::Wait | Posting::Finished => continue,
                 }
             }
-            let Some((operation, offset)) = work.current else { continue };
-            let access = Access::next(state, work.flow, operation, offset, core.flow_tag);
+            let tag = core.next_tag(&self.free_tags);
+            let Some(tag) = tag.filter(|_| core.may_begin(most_loads(&self.cpu, &state.flow)))
+            else {
+                // Its turn comes when a load has ended.
+                return;
+            };
+            let (operation, offset) = current.unwrap_or_else(|| (state.post(now_ps), 0));
+            let work = &mut core.works[at];
+            work.current = Some((operation, offset));
+            let access = Access::next(state, flow, operation, offset, tag);
             let why = match way_out(fabric, place, self.sockets, routes, &access.header) {
                 Some(out) if !out.is_down(fabric) => {
                     self.issue(fabric, place, at, out, &access);
@@ -440,7 +317,7 @@ impl Processor {
                 Some(_) => format!("the link to {} is down", access.header.address),
                 None => format!("no root port leads to {}", access.header.address),
             };
-            work.current = None;
+            self.cores[number as usize].works[at].current = None;
             fabric.fail_operation(access.flow, operation, why);
             again_ps = now_ps;
         }
@@ -481,11 +358,24 @@ impl Processor {
         core.turn = turn + 1;
         fabric.flows[flow as usize].count_tlp();
         if is_load {
-            let owner = LoadOwner::Flow { flow, operation };
             let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
-            let (tag, port) = (header.tag, out.port);
-            let load = Load { tag, address, bytes, port, deadline_ps, owner };
-            core.wait_for(load, fabric, node, number);
+            let is_alone = most_loads(&cpu, &fabric.flows[flow as usize].flow) == 1;
+            let load = Load {
+                tag: header.tag,
+                address: header.address.0,
+                bytes: header.request_bytes(),
+                port: out.port,
+                deadline_ps,
+                owner: LoadOwner::Flow { flow, operation, address, bytes },
+                is_alone,
+            };
+            if header.tag != core.flow_tag {
+                self.free_tags.pop();
+            }
+            core.begin_load(load, fabric, node, number);
+            if !is_alone {
+                core.go_on_at(now_ps, fabric, node, number);
+            }
         } else {
             core.occupy(now_ps, now_ps + cpu.uncached_store.0);
             core.go_on_at(core.free_ps, fabric, node, number);
@@ -561,51 +451,6 @@ fn way_out(
     let direction = state.transmit;
     let transmit_latency_ps = state.transmit_latency_ps + sockets.hop_ps(number, state.socket);
     (direction != NONE).then_some(WayOut { port: port.0, direction, transmit_latency_ps })
-}
-
-/// Bytes that a completion brings for a load, or the name of its error status.
-fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u8], &'static str> {
-    match header.status {
-        CompletionStatus::Successful => {}
-        CompletionStatus::CompleterAbort => return Err("Completer Abort"),
-        _ => return Err(UNSUPPORTED),
-    }
-    if header.poisoned {
-        return Err("poisoned data");
-    }
-    let skip = (load.address & 3) as usize;
-    payload.get(skip..skip + load.bytes as usize).ok_or("too few bytes")
-}
-
-/// Completes a load of a flow: checks the data and counts them from `free_ps` on.
-fn finish_flow_load(
-    fabric: &mut Fabric,
-    at: &Arrival,
-    header: &Header,
-    load: &Load,
-    (flow, operation): (u32, u64),
-    free_ps: u64,
-) {
-    match data_of(fabric.packets.payload(at.index), header, load) {
-        Ok(data) => {
-            let state = &fabric.flows[flow as usize];
-            let (begin, bytes) = (state.address(operation), u64::from(load.bytes));
-            let (offset, total) = (load.address - begin, state.flow.operation_bytes);
-            assert!(offset + bytes <= total, "{bytes} B at {offset} of {total} B were loaded");
-            if !pattern::matches(state.key(operation), offset, data) {
-                let what = format!("flow {}, operation {operation}", state.flow.name);
-                fabric.report(at.port, ErrorKind::WrongData { what: what.clone() });
-                fabric.fail_operation(flow, operation, format!("{what}: wrong data"));
-            }
-            fabric.read_progress(flow, operation, u64::from(load.bytes), free_ps);
-        }
-        Err(status) => {
-            let (address, bytes) = (BusAddress(load.address), load.bytes);
-            let error = ErrorKind::ReadRefused { address, bytes, status };
-            fabric.fail_operation(flow, operation, error.to_string());
-            fabric.report(at.port, error);
-        }
-    }
 }
 
 impl Fabric {

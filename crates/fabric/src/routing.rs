@@ -139,14 +139,10 @@ impl Fabric {
                 if self.has_flits {
                     self.frame(out, index);
                 }
-                // Cut-through must not run out of bytes on a faster link, so it begins late enough
-                // that the last byte leaves no earlier than this switch's latency after it arrived.
-                let byte_ticks = self.directions[out as usize].wire.byte_ticks;
-                let packet = self.packets.get_mut(index);
-                let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
-                let by_tail_ps = (packet.tail_ps + latency_ps).saturating_sub(duration_ps);
-                packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);
-                self.enqueue(out, place, index);
+                if !self.crossbars.is_empty() && self.enter_crossbar(node, place, out, index) {
+                    return;
+                }
+                self.forward(out, place, index, (latency_ps, 0));
             }
             NodeState::RootComplex(_) => {
                 self.check_order(port, node, index);
@@ -154,6 +150,28 @@ impl Fabric {
             }
             NodeState::Endpoint(_) => self.deliver(direction, port, node, index),
         }
+    }
+
+    /// Passes a TLP from the port at `place` of a switch on to direction `out`. Its last byte is
+    /// through the crossbar, if there is one, at `through_ps`.
+    ///
+    /// Cut-through must not run out of bytes on a faster link, so it begins late enough that the
+    /// last byte leaves no earlier than this switch's latency after it arrived.
+    #[inline(always)]
+    pub(crate) fn forward(
+        &mut self,
+        out: u32,
+        place: u32,
+        index: PacketIndex,
+        (latency_ps, through_ps): (u64, u64),
+    ) {
+        let byte_ticks = self.directions[out as usize].wire.byte_ticks;
+        let packet = self.packets.get_mut(index);
+        let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
+        let tail_ps = packet.tail_ps.max(through_ps);
+        let by_tail_ps = (tail_ps + latency_ps).saturating_sub(duration_ps);
+        packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);
+        self.enqueue(out, place, index);
     }
 
     /// Reports a TLP with more data than its receiver may take, and drops it.

@@ -257,7 +257,7 @@ impl Fabric {
         state.blocked = None;
         let sequence = state.sent;
         let ticks = u64::from(wire_bytes) * state.wire.byte_ticks;
-        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), ticks);
+        let (start, end) = state.occupy(state.wire.free.resumed_at(now_ps), ticks);
         state.consume(class, data_credits, wire_bytes);
         state.counters.payload_bytes += u64::from(packet.payload_bytes());
         self.hops += 1;
@@ -299,7 +299,7 @@ impl Fabric {
         state.replay_at = (at + 1 < state.replay.len()).then_some(at + 1);
         let wire_bytes = self.packets.get(unacked.packet).wire_bytes;
         let ticks = u64::from(wire_bytes) * state.wire.byte_ticks;
-        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), ticks);
+        let (start, end) = state.occupy(state.wire.free.resumed_at(now_ps), ticks);
         state.counters.replayed_tlps += 1;
         state.counters.replayed_bytes += u64::from(wire_bytes);
         if at == 0 {
@@ -497,10 +497,4 @@ fn record(
             flow: packet.flow.checked_sub(1),
         },
     });
-}
-
-/// Start of a transmission: a transmitter that waited for its wire continues at the exact tick at
-/// which it became free; an idle one begins now.
-fn begin_at(free: WireTime, now_ps: u64) -> WireTime {
-    if free.ceil_ps() == now_ps { free } else { WireTime::at(now_ps) }
 }

@@ -28,6 +28,12 @@ impl WireTime {
         self.ps + (self.ticks != 0) as u64
     }
 
+    /// Start of the next use of what is free from here on: one that waited for it begins at that
+    /// exact tick, any other one now.
+    pub const fn resumed_at(self, now_ps: u64) -> Self {
+        if self.ceil_ps() == now_ps { self } else { Self::at(now_ps) }
+    }
+
     /// Ticks since `earlier`, or 0 if that is later.
     #[inline]
     pub const fn ticks_since(self, earlier: Self) -> u64 {

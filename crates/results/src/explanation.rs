@@ -171,6 +171,8 @@ listed! {
         Iotlb,
         /// Transfers or operations in flight at once; lifted: many.
         Outstanding,
+        /// Loads of a core in flight at once, where it may have several; lifted: many.
+        LoadsInFlight,
         /// The gap after a descriptor, or between operations of a generic requester; lifted: none.
         DescriptorGap,
         /// Clocks or time between TLPs; lifted: none.
@@ -206,6 +208,8 @@ listed! {
         PeerToPeer,
         /// Rate and latency from one socket of a host to another; lifted: any rate, no latency.
         SocketHop,
+        /// Rate of all TLPs in a switch, or time from one to the next; lifted: none.
+        Crossbar,
         /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
         PostedCredits,
         /// Credits of a port's receive buffer for non-posted TLPs; lifted: infinite.

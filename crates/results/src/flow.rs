@@ -232,6 +232,9 @@ pub struct Traffic {
     pub kind: String,
     /// Whether the requester is a core of a host.
     pub is_core: bool,
+    /// Whether the core reads write-combined memory by streaming loads, which read whole lines.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_streaming: bool,
     /// Operations that failed.
     pub failed: u64,
     /// Operations that the requester may have outstanding.

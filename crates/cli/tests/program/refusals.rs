@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 144] = [
+const REFUSED: [&str; 145] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -51,6 +51,7 @@ const REFUSED: [&str; 144] = [
     "bench traffic --lab rosta --flow fpga1:host:write:64..128 --trace t",
     "bench traffic --lab rosta --flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
     "bench traffic --lab rosta --flow host:fpga1:read:64 --outstanding 2",
+    "bench traffic --lab minimal --flow host:card0:read:64 --write-combined",
     "bench traffic --lab rosta --flow fpga1:host:write:4K --window 64K --outstanding 32",
     "bench traffic --lab rosta --flow fpga1:fpga2:write:4K --window 8M --offset 3",
     "bench traffic --lab minimal --flow *:*:write:64",

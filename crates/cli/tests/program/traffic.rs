@@ -211,6 +211,63 @@ fn a_processor_stores_and_loads() {
     }
 }
 
+/// A host with four uncached loads in flight and lines of ten streaming ones does what
+/// `--outstanding` says, up to that.
+#[test]
+fn a_host_reads_with_several_loads_in_flight() {
+    let cpu = "[part.host.cpu]\nloads_in_flight = { value = 4, source = \"assumption: any\" }\n";
+    let combining = "[part.host.cpu.combining]\n\
+                     buffers = { value = 10, source = \"assumption: any\" }\n\
+                     store_ns = { value = 2, source = \"assumption: any\" }\n\
+                     fence_ns = { value = 50, source = \"assumption: any\" }\n\
+                     streaming_loads = { value = 10, source = \"assumption: any\" }\n\n\
+                     [part.card]\n";
+    let changes = [("[part.host.cpu]\n", cpu), ("[part.card]\n", combining)];
+    let lab = changed_lab("a_host_reads_with_several_loads", "minimal", &changes);
+    let flow = |size: &str, more: &str| {
+        let run = format!("bench traffic --lab {lab} --flow host:card0:read:{size} {more} --json");
+        let flow = json_of(&run)["scenarios"][0]["flows"][0].clone();
+        (flow["in_flight"].as_u64().unwrap(), flow["bytes_per_second"].as_f64().unwrap())
+    };
+    let (one, alone) = flow("8", "--operations 400 --outstanding 1");
+    for (more, in_flight) in [("--outstanding 3", 3), ("", 4)] {
+        let (found, rate) = flow("8", &format!("--operations 400 {more}"));
+        assert_eq!((one, found), (1, in_flight));
+        let times = rate / alone / in_flight as f64;
+        assert!((0.97..=1.0).contains(&times), "{in_flight}: {times}");
+    }
+    // A line takes 28 ns more than eight bytes on each of its ways, of about 900.
+    let (lines, rate) = flow("64", "--operations 400 --write-combined");
+    assert_eq!(lines, 10);
+    let times = rate / alone / 80.0;
+    assert!((0.9..=1.0).contains(&times), "{times}");
+    for (arguments, words) in [
+        (
+            "host:card0:read:8 --outstanding 5",
+            "5 operations in flight: a core of host0 has 4 loads in flight, of at most 4 \
+             operations of 8 B",
+        ),
+        (
+            "host:card0:read:128 --outstanding 7 --write-combined",
+            "has 10 loads in flight, of at most 6 operations of 128 B",
+        ),
+        (
+            "host:card0:write:64 --write-combined",
+            "only reads of a host's cores go through a write-combined mapping",
+        ),
+        (
+            "card0:host:read:64 --write-combined",
+            "only reads of a host's cores go through a write-combined mapping",
+        ),
+        ("host:card0:read:64:8 --write-combined", "a streaming load reads a line of 64 B"),
+    ] {
+        let run = run(&format!("bench traffic --lab {lab} --flow {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments}: {}", run.stderr);
+        let stderr = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(stderr.contains(words), "{stderr}");
+    }
+}
+
 #[test]
 fn a_trace_is_the_same_each_time_and_changes_nothing() {
     let folder = folder("a_trace");

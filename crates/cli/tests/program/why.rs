@@ -61,6 +61,14 @@ fn accounts_are_part_of_the_explanation() {
     assert!(share("no_tag") > 0.2 && share("payload") > 0.4, "{why}");
 }
 
+/// A host makes one load at a time, also in the shorter run that stands for a long one.
+#[test]
+fn long_reads_by_a_host_are_explained() {
+    let why = why_of("bench traffic --lab minimal --flow host:card0:read:64");
+    assert_eq!(why["shortened"], Value::from("1024 transfers instead of 10000"));
+    assert!(why["steps"][0]["limits"][0]["kind"].is_string(), "{why}");
+}
+
 #[test]
 fn each_size_of_a_sweep_has_its_bottleneck() {
     let page = page_of("bench p2p --lab rosta --size 512..1K --iterations 100");

@@ -36,7 +36,8 @@ impl Host {
     fn new(seed: u64, buffers: u16) -> Self {
         let mut settings = settings();
         settings.seed = seed;
-        settings.cpu.combining = Some(CombiningParameters { buffers, store: ns(2), fence: ns(5) });
+        settings.cpu.combining =
+            Some(CombiningParameters { buffers, store: ns(2), fence: ns(5), streaming_loads: 0 });
         let card = MemoryCard::new(MemoryCardParameters {
             banks: 2,
             bank_bytes: BANK_BYTES,

@@ -4,8 +4,9 @@
 
 use std::ops::Range;
 
+use crosslane_driver::LINE_BYTES;
 use crosslane_fabric::{DirectionId, NodeId};
-use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, Node, NodeKind};
+use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, Node, NodeKind, Region};
 use crosslane_host::setters;
 use crosslane_lab::{RunningHost, RunningLab};
 use crosslane_pcie::config::Bar;
@@ -13,6 +14,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::quantity::size_words;
 
 use super::argument::kind_word;
+use super::shape::CORE_ACCESS_BYTES;
 use crate::error::{ExperimentError, Result};
 use crate::options::{default_in_flight, default_operations};
 use crate::route::{Cargo, route};
@@ -42,6 +44,8 @@ pub struct Choices {
     pub random: bool,
     /// Distance of that memory from the start of the flow's part of the target, bytes.
     pub offset_bytes: u64,
+    /// Whether cores read through a write-combined mapping, by streaming loads.
+    pub write_combined: bool,
 }
 
 setters!(Choices {
@@ -52,6 +56,7 @@ setters!(Choices {
     with_window_bytes(window_bytes: impl Into<Option<u64>>),
     with_random(random: bool),
     with_offset_bytes(offset_bytes: u64),
+    with_write_combined(write_combined: bool),
 });
 
 /// A flow as it is asked for; names are not looked up yet.
@@ -113,6 +118,8 @@ pub struct PlannedFlow {
     pub requests: Vec<DirectionId>,
     /// Directions that completions cross; empty where nothing is read.
     pub completions: Vec<DirectionId>,
+    /// Operations that the requester may have in flight, if those of a core's loads limit it.
+    pub most_in_flight: Option<u32>,
 }
 
 impl PlannedFlow {
@@ -131,13 +138,10 @@ impl PlannedFlow {
         writes.contains(&id) || reads.contains(&id)
     }
 
-    /// Operations in flight at once, as far as there are so many; a core has one load at a time.
+    /// Operations in flight at once, as far as there are so many, and as a core's loads allow.
     pub fn in_flight(&self) -> u64 {
-        let is_core = matches!(self.flow.source, FlowSource::Core { .. });
-        if is_core && self.flow.kind == FlowKind::Read {
-            return 1;
-        }
-        u64::from(self.flow.outstanding).min(self.flow.operations)
+        let outstanding = self.flow.outstanding.min(self.most_in_flight.unwrap_or(u32::MAX));
+        u64::from(outstanding).min(self.flow.operations)
     }
 
     /// Returns the flow in words: `fpga1 -> host, write`.
@@ -308,6 +312,35 @@ fn source(
     Ok(FlowSource::Core { root_complex: node, core })
 }
 
+/// Most operations of a size that a core has in flight by so many loads of `width` bytes, one
+/// behind the other: the first may have its last load left, and the last have begun with one. The
+/// first byte of an operation is at `address`.
+fn operations_of(loads: u16, address: u64, bytes: u64, width: u64) -> u32 {
+    let each = (address % width + bytes).div_ceil(width);
+    match u64::from(loads) {
+        1 => 1,
+        loads => 2 + ((loads - 2) / each) as u32,
+    }
+}
+
+/// Checks that a core can read through the mapping that is asked for, and returns the loads that it
+/// has in flight with the width of each, bytes.
+fn core_loads(host: &RunningHost, request: &FlowRequest, combined: bool) -> Result<(u16, u64)> {
+    let cpu = &host.cpu;
+    if !combined {
+        let width = request.payload_bytes.unwrap_or(CORE_ACCESS_BYTES);
+        return Ok((cpu.loads_in_flight, width.into()));
+    }
+    match cpu.combining.map(|combining| combining.streaming_loads) {
+        Some(lines) if lines > 0 => Ok((lines, LINE_BYTES)),
+        _ => Err(request.refused(format!(
+            "the processor of {} has no streaming loads, which read write-combined memory: \
+             cpu.combining.streaming_loads of its part is 0 or left out",
+            host.name
+        ))),
+    }
+}
+
 /// The part of a memory that a flow works in.
 struct Window {
     target: BusAddress,
@@ -400,13 +433,33 @@ pub fn plan(
         let window = window(memory, (before, count), request, &choices)?;
         let kind = request.kind;
         let is_load = kind == FlowKind::Read && matches!(source, FlowSource::Core { .. });
-        if let Some(several) = outstanding.filter(|it| *it > 1 && is_load) {
-            return Err(request.refused(format!(
-                "{several} operations in flight: a core of {} makes one load at a time",
-                fabric.node(from).name
-            )));
+        if choices.write_combined && !is_load {
+            let problem = "only reads of a host's cores go through a write-combined mapping";
+            return Err(request.refused(problem.to_owned()));
+        }
+        let host = lab.hosts.iter().find(|host| is_load && host.root_complex == from);
+        let loads = host.map(|host| core_loads(host, request, choices.write_combined));
+        let loads = loads.transpose()?;
+        let most = loads.map(|(loads, width)| operations_of(loads, window.target.0, bytes, width));
+        if let (Some(several), Some((loads, _)), Some(most)) = (outstanding, loads, most)
+            && several > most
+        {
+            let name = &fabric.node(from).name;
+            return Err(request.refused(match loads {
+                1 => format!(
+                    "{several} operations in flight: a core of {name} makes one load at a time"
+                ),
+                _ => format!(
+                    "{several} operations in flight: a core of {name} has {loads} loads in \
+                     flight, of at most {most} operations of {bytes} B"
+                ),
+            }));
         }
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
+        let by_default = match most {
+            Some(most) if most > 1 => by_default.min(most),
+            _ => by_default,
+        };
         let flow = Flow {
             name: format!("{}:{}:{}", request.from, request.to, kind_word(kind)),
             source,
@@ -419,6 +472,10 @@ pub fn plan(
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
             scattered: choices.random,
+            region: match choices.write_combined {
+                true => Region::WriteCombined,
+                false => Region::Uncached,
+            },
             relaxed_ordering: choices.relaxed
                 || request.relaxed
                 || choices.relaxed_reads && kind == FlowKind::Read,
@@ -435,6 +492,7 @@ pub fn plan(
             target_node: to,
             requests: route(fabric, from, to, Cargo::Requests),
             completions,
+            most_in_flight: most,
         });
     }
     Ok(planned)

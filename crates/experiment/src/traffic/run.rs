@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{
-    DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind,
+    DirectionId, Fabric, FlowId, FlowReport, FlowSource, LinkCounters, NodeKind, Region,
 };
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{CheckedFlows, Ending, Lab, Progress, RunningLab, Stuck, TIME_LIMIT};
@@ -81,6 +81,7 @@ impl TrafficFlow {
                 to: planned.to.clone(),
                 kind: kind_word(planned.flow.kind).to_owned(),
                 is_core: matches!(planned.flow.source, FlowSource::Core { .. }),
+                is_streaming: planned.flow.region == Region::WriteCombined,
                 failed: report.failed,
                 outstanding: planned.flow.outstanding,
                 target: planned.flow.target.0,

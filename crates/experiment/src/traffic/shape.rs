@@ -5,8 +5,9 @@
 //! completer cuts them, since its counters do not part one flow from another.
 
 use crate::DataTlps;
+use crosslane_driver::LINE_BYTES;
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
-use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind};
+use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind, Region};
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::split::{self, SingleUnits};
@@ -119,6 +120,9 @@ impl Completions {
 
 /// Longest write and longest read request of a flow's requester, bytes.
 fn request_limits(file: &Lab, fabric: &Fabric, planned: &PlannedFlow) -> (u32, u32) {
+    if planned.flow.region == Region::WriteCombined {
+        return (LINE_BYTES as u32, LINE_BYTES as u32);
+    }
     if let Some(bytes) = planned.flow.tlp_bytes {
         return (bytes, bytes);
     }
@@ -136,8 +140,8 @@ fn request_limits(file: &Lab, fabric: &Fabric, planned: &PlannedFlow) -> (u32, u
     })
 }
 
-/// Widest uncached access of a core, bytes.
-const CORE_ACCESS_BYTES: u32 = 8;
+/// Width of an uncached access of a core, unless another one is asked for, bytes.
+pub(super) const CORE_ACCESS_BYTES: u32 = 8;
 
 /// The completer of the flow's reads, and the Max_Payload_Size of its port in bytes.
 fn completer(
@@ -158,6 +162,12 @@ fn completer(
         endpoints.iter().find(|other| other.name == node.name)?.part.parameters.completer
     };
     Some((parameters, payload_bytes))
+}
+
+/// The lines that streaming loads of an operation read: the first address, and all bytes.
+const fn whole_lines(at: BusAddress, bytes: u64) -> (BusAddress, u64) {
+    let skip = at.0 % LINE_BYTES;
+    (BusAddress(at.0 - skip), (skip + bytes).next_multiple_of(LINE_BYTES))
 }
 
 /// Counts the TLPs that carried the flow's data.
@@ -185,8 +195,13 @@ pub fn data_tlps(
         tlps.read = completer(file, fabric, planned).and_then(|(completer, payload_bytes)| {
             let mut completions = Completions::new(completer, payload_bytes);
             let mut cuts = Cuts::default();
+            let is_streaming = flow.region == Region::WriteCombined;
             for at in addresses(planned) {
-                cuts.read(at, flow.operation_bytes, read_bytes, &mut completions);
+                let (at, bytes) = match is_streaming {
+                    true => whole_lines(at, flow.operation_bytes),
+                    false => (at, flow.operation_bytes),
+                };
+                cuts.read(at, bytes, read_bytes, &mut completions);
             }
             cuts.scaled(planned, operations, COMPLETION_HEADER_DW)
         });

@@ -9,7 +9,7 @@ use crosslane_experiment::{
     EngineWork, Options, PlannedFlow, Registration, Scenario, TrafficWork, Workload,
 };
 use crosslane_fabric::parameters::RequesterParameters;
-use crosslane_fabric::{FlowKind, IO_PAGE_BYTES};
+use crosslane_fabric::{IO_PAGE_BYTES, MAX_LOADS_IN_FLIGHT};
 use crosslane_host::PageSize;
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::EngineParameters;
@@ -201,6 +201,9 @@ fn outstanding(case: &EngineWork, options: &Options, host: &str) -> Option<Lever
     }))
 }
 
+/// Loads of a core in flight that are tried: the most that a lab may have.
+const MANY_LOADS: u16 = MAX_LOADS_IN_FLIGHT as u16;
+
 /// Most operations in flight that are tried: enough of the smallest to cover any round trip.
 const MANY: u64 = 1024;
 
@@ -214,7 +217,12 @@ impl Explainable for TrafficWork {
         let of = |planned: &PlannedFlow| Transfers {
             count: planned.flow.operations,
             size_bytes: planned.flow.operation_bytes,
-            outstanding: planned.flow.outstanding.into(),
+            // More than a core's loads allow cannot be asked for.
+            outstanding: planned
+                .flow
+                .outstanding
+                .min(planned.most_in_flight.unwrap_or(u32::MAX))
+                .into(),
         };
         let flows: Vec<Transfers> = planned.iter().map(of).collect();
         let Some((first, others)) = flows.split_first() else { return Vec::new() };
@@ -255,6 +263,7 @@ impl Explainable for TrafficWork {
         levers.push(dllps(&ways));
         levers.extend(strict_ordering(scenario, &ways));
         levers.extend(in_flight(scenario, &planned, &ways));
+        levers.extend(loads(scenario, &planned));
         Ok(levers)
     }
 }
@@ -307,11 +316,9 @@ fn in_flight(
         let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
         planned.flow.operations.min(planned.flow.window_bytes / stride)
     });
-    let many = room.min().unwrap_or(0).min(MANY);
-    let is_load = |flow: &PlannedFlow| {
-        flow.flow.kind == FlowKind::Read && flow.in_flight() == 1 && flow.flow.outstanding > 1
-    };
-    if many <= now || planned.iter().any(is_load) {
+    let of_loads = planned.iter().filter_map(|planned| planned.most_in_flight).map(u64::from);
+    let many = room.chain(of_loads).min().unwrap_or(0).min(MANY);
+    if many <= now {
         return None;
     }
     let place = list(&names_of(case.lab.file(), ways.requesters()));
@@ -323,6 +330,50 @@ fn in_flight(
     Some(lever::<TrafficWork>(LimitKind::Outstanding, said, move |run| {
         run.work.choices.outstanding = Some(many as u32);
     }))
+}
+
+/// Loads that cores have in flight, where they may have several: a core that waits for each of its
+/// loads does so by its architecture, and only a shorter latency helps it.
+fn loads(case: &Scenario<TrafficWork>, planned: &[PlannedFlow]) -> Option<Lever<TrafficWork>> {
+    let (file, is_streaming) = (case.lab.file(), case.work.choices.write_combined);
+    let host_of = |flow: &PlannedFlow| file.hosts.iter().position(|host| host.name == flow.from);
+    let of_cores = || planned.iter().filter(|flow| flow.most_in_flight.is_some());
+    let hosts = distinct(of_cores().filter_map(host_of));
+    let in_flight = |index: &usize| {
+        let cpu = &file.hosts[*index].part.parameters.cpu;
+        match cpu.combining.filter(|_| is_streaming) {
+            Some(combining) => combining.streaming_loads,
+            None => cpu.loads_in_flight,
+        }
+    };
+    let may_have = |now: &u16| (is_streaming || *now > 1) && *now < MANY_LOADS;
+    let now = hosts.iter().map(in_flight).min().filter(may_have)?;
+    let place = list(&hosts.iter().map(|at| file.hosts[*at].name.clone()).collect::<Vec<_>>());
+    let words = match is_streaming {
+        false => format!("the {now} loads at once of a core of {place}"),
+        true => format!("the {now} lines at once that a core of {place} reads"),
+    };
+    let lifted = format!("{MANY_LOADS} at once");
+    let limit = Limit { kind: LimitKind::LoadsInFlight, place, words, lifted };
+    // As many operations as the loads allow are as many as possible.
+    let most = of_cores().filter_map(|flow| flow.most_in_flight).min();
+    let is_all = case.work.choices.outstanding >= most;
+    let lift = Box::new(move |case: &Scenario<TrafficWork>| {
+        let mut case = case.edited(|file| {
+            for index in &hosts {
+                let cpu = &mut Arc::make_mut(&mut file.hosts[*index].part).parameters.cpu;
+                match cpu.combining.as_mut().filter(|_| is_streaming) {
+                    Some(combining) => combining.streaming_loads = MANY_LOADS,
+                    None => cpu.loads_in_flight = MANY_LOADS,
+                }
+            }
+        })?;
+        if is_all {
+            case.work.choices.outstanding = None;
+        }
+        Ok(case)
+    });
+    Some(Lever { limit, lift })
 }
 
 /// Work with payloads.

@@ -11,7 +11,7 @@ use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::{Feed, Requester, Target, Transfer, Ways};
-use super::{NO_TIME, Spots};
+use super::{NO_TIME, Spots, lift_port_latency, port_latency, with_symbols};
 
 /// A memory of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,15 +224,16 @@ fn cache(spots: &mut Spots<'_>, memory: Memory) {
 /// Latency of a memory, including the ports of its root complex and IOTLB hits.
 fn latency(spots: &mut Spots<'_>, it: &Use) {
     let (file, memory, p) = (spots.file, it.memory, it.memory.get(spots.file));
-    let in_port = match memory {
+    let (in_port, symbols) = match memory {
         Memory::Host(index) => {
             let part = &file.hosts[index].part;
             let hit = part.parameters.iommu.map_or(NO_TIME, |iommu| iommu.hit);
-            part.port.receive_latency + part.port.transmit_latency + hit
+            let (fixed, symbols) = port_latency(&part.port);
+            (fixed + hit, symbols)
         }
-        Memory::Endpoint(_) => NO_TIME,
+        Memory::Endpoint(_) => (NO_TIME, 0),
     };
-    let none = in_port + p.read_latency + p.write_latency == NO_TIME;
+    let none = in_port + p.read_latency + p.write_latency == NO_TIME && symbols == 0;
     let never_later = p.read_jitter + p.read_tail == NO_TIME && p.read_tail_probability == 0.0;
     if none && never_later {
         return;
@@ -241,7 +242,7 @@ fn latency(spots: &mut Spots<'_>, it: &Use) {
         true => (p.read_latency, "answers", "read"),
         false => (p.write_latency, "shows what was written", "written"),
     };
-    let words = format!("the {} after which {{}} {what}", answer + in_port);
+    let words = format!("the {} after which {{}} {what}", with_symbols(answer + in_port, symbols));
     let name = memory.name(file);
     let spot = spots.add(LimitKind::MemoryLatency, name, words, "none", move |file| {
         let p = memory.get_mut(file);
@@ -249,7 +250,7 @@ fn latency(spots: &mut Spots<'_>, it: &Use) {
         (p.read_tail, p.read_tail_probability) = (NO_TIME, 0.0);
         if let Memory::Host(index) = memory {
             let part = Arc::make_mut(&mut file.hosts[index].part);
-            (part.port.receive_latency, part.port.transmit_latency) = (NO_TIME, NO_TIME);
+            lift_port_latency(&mut part.port);
             part.parameters.iommu.iter_mut().for_each(|iommu| iommu.hit = NO_TIME);
         }
     });

@@ -22,6 +22,7 @@ mod ways;
 use std::sync::Arc;
 
 use crosslane_experiment::{Scenario, Work};
+use crosslane_fabric::parameters::PortParameters;
 use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
 use crosslane_lab::{Lab, LabFile};
 use crosslane_pcie::units::Picoseconds;
@@ -181,6 +182,25 @@ type Edit = Arc<dyn Fn(&mut LabFile) + Send + Sync>;
 
 /// The best of all times.
 const NO_TIME: Picoseconds = Picoseconds::ZERO;
+
+/// Returns the latency of a port there and back: what is fixed, and symbol times of its link.
+fn port_latency(port: &PortParameters) -> (Picoseconds, u32) {
+    (port.receive_latency + port.transmit_latency, port.receive_symbols + port.transmit_symbols)
+}
+
+/// Takes the latency of a port away.
+fn lift_port_latency(port: &mut PortParameters) {
+    (port.receive_latency, port.transmit_latency) = (NO_TIME, NO_TIME);
+    (port.receive_symbols, port.transmit_symbols) = (0, 0);
+}
+
+/// Formats a time with symbol times of a link: `300 ns and 40 symbol times`.
+fn with_symbols(fixed: Picoseconds, symbols: u32) -> String {
+    match symbols {
+        0 => fixed.to_string(),
+        _ => format!("{fixed} and {symbols} symbol times"),
+    }
+}
 
 /// A limit of the lab at one node, port or link.
 struct Spot {

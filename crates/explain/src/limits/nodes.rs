@@ -125,6 +125,21 @@ fn switches(spots: &mut Spots<'_>) {
     for index in on_the_way {
         let switch = &spots.file.switches[index];
         let p = switch.part.parameters;
+        if let Some(crossbar) = p.crossbar {
+            let words = match (crossbar.tlp_interval, crossbar.port_tlp_interval) {
+                _ if crossbar.bytes_per_second.is_finite() => {
+                    format!("the {} of all TLPs in {{}}", rate_words(crossbar.bytes_per_second))
+                }
+                (time, _) if time > NO_TIME => {
+                    format!("the {time} from a TLP to the next in {{}}")
+                }
+                (_, time) => format!("the {time} from a TLP of a port to its next in {{}}"),
+            };
+            spots.add(LimitKind::Crossbar, &switch.name, words, "any rate", move |file| {
+                let part = std::sync::Arc::make_mut(&mut file.switches[index].part);
+                part.parameters.crossbar = None;
+            });
+        }
         let words = match p.forwarding {
             Forwarding::CutThrough if p.latency == NO_TIME => continue,
             Forwarding::CutThrough => format!("the {} in {{}}", p.latency),

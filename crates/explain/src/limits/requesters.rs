@@ -10,7 +10,7 @@ use crosslane_results::quantity::size_words;
 
 use super::memories::rate_words;
 use super::ways::{Feed, Requester, Target, Ways};
-use super::{NO_TIME, Spots};
+use super::{NO_TIME, Spots, lift_port_latency, port_latency, with_symbols};
 
 /// Tags of 8 bits, which every completer accepts (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;
@@ -352,17 +352,19 @@ pub(super) fn latency(spots: &mut Spots<'_>, index: usize, is_generic: bool) {
     let p = &part.parameters.requester;
     let own = [p.write_start, p.read_start, p.read_finish].iter().any(|time| time.0 > 0);
     let starts = is_generic && (own || p.copy_bytes_per_second.is_finite());
-    let sum = part.port.receive_latency + part.port.transmit_latency;
+    let (sum, symbols) = port_latency(&part.port);
+    let is_none = sum == NO_TIME && symbols == 0;
+    let sum = with_symbols(sum, symbols);
     let words = match starts {
         true => format!("the {sum} between wire and requester of {{}}, and its own starts"),
-        false if sum == NO_TIME => return,
+        false if is_none => return,
         false if part.nic.is_some() => {
             format!("the {sum} between wire and adapter of {{}}, there and back")
         }
         false => format!("the {sum} between wire and engine of {{}}, there and back"),
     };
     spots.endpoint(index, LimitKind::EndpointLatency, words, "none", |part| {
-        (part.port.receive_latency, part.port.transmit_latency) = (NO_TIME, NO_TIME);
+        lift_port_latency(&mut part.port);
         let p = &mut part.parameters.requester;
         (p.write_start, p.read_start, p.read_finish) = (NO_TIME, NO_TIME, NO_TIME);
         p.copy_bytes_per_second = f64::INFINITY;

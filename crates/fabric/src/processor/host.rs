@@ -4,7 +4,8 @@
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, Tag};
 
-use super::{CorePlace, Load, LoadOwner, NO_TAG, Processor, UNSUPPORTED, WayOut, data_of, way_out};
+use super::loads::{Load, LoadOwner};
+use super::{CorePlace, NO_TAG, Processor, UNSUPPORTED, WayOut, way_out};
 use crate::errors::ErrorKind;
 use crate::fabric::Fabric;
 use crate::flow_state::MAX_STORE_BYTES;
@@ -164,8 +165,8 @@ impl Processor {
         let owner = LoadOwner::Host { token };
         let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
         let (tag, port) = (Tag(tag), out.port);
-        let load = Load { tag, address, bytes, port, deadline_ps, owner };
-        core.wait_for(load, fabric, node, number);
+        let load = Load { tag, address, bytes, port, deadline_ps, owner, is_alone: true };
+        core.begin_load(load, fabric, node, number);
         out.send(fabric, Packet::new(header, node), |_| {});
     }
 
@@ -236,11 +237,8 @@ fn store_bytes(address: u64, left: u64, width_bytes: u32) -> u32 {
 /// Value of a load of host code.
 pub(super) fn loaded(payload: &[u8], header: &Header, load: &Load) -> Result<u64, LoadError> {
     let (address, bytes) = (BusAddress(load.address), load.bytes);
-    let data = data_of(payload, header, load).map_err(|status| LoadError::Refused {
-        address,
-        bytes,
-        status,
-    })?;
+    let data = load.data(payload, header);
+    let data = data.map_err(|status| LoadError::Refused { address, bytes, status })?;
     let mut value = [0; 8];
     value[..data.len()].copy_from_slice(data);
     Ok(u64::from_le_bytes(value))

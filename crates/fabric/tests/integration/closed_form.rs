@@ -191,3 +191,23 @@ fn cut_through_between_rates_never_runs_out_of_bytes() {
         assert!((got - expected).abs() < 0.01, "{got} {expected}");
     }
 }
+
+/// Symbol times of ports follow the generation, and not the width: a read crosses two ports each
+/// way. Nanoseconds stay as they are.
+#[test]
+fn symbol_times_of_ports_follow_the_generation() {
+    let latency_ps = |generation, lanes, symbols: u32| {
+        let mut settings = Settings::board();
+        (settings.rate, settings.uplink) = (rate(generation, lanes), rate(generation, lanes));
+        (settings.port.receive_symbols, settings.port.transmit_symbols) = (2 * symbols, symbols);
+        let mut stand = direct(&settings);
+        let flow = stand.flow(0, FlowKind::Read, BusAddress(0), 64).times(1);
+        stand.run_one(flow).latencies_ps[0]
+    };
+    for (generation, symbol_ps) in [(1, 4000), (2, 2000), (3, 1000), (4, 500), (5, 250), (6, 125)] {
+        for lanes in [1, 16] {
+            let added_ps = latency_ps(generation, lanes, 20) - latency_ps(generation, lanes, 0);
+            assert_eq!(added_ps, 2 * 60 * symbol_ps, "{generation}x{lanes}");
+        }
+    }
+}

@@ -28,8 +28,12 @@ impl Bench {
     fn new(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::ideal(rate(2, 4), 256);
         settings.bar_bytes = 1 << 20;
-        settings.cpu.combining =
-            Some(CombiningParameters { buffers: 2, store: ns(2), fence: ns(5) });
+        settings.cpu.combining = Some(CombiningParameters {
+            buffers: 2,
+            store: ns(2),
+            fence: ns(5),
+            streaming_loads: 0,
+        });
         change(&mut settings);
         let mut stand = direct(&settings);
         let (writes, bar) = (Arc::new(Mutex::new(Vec::new())), stand.bar(0).0);

@@ -202,6 +202,7 @@ fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits> {
 /// Reads a port; a switch's ports have no latencies, they are counted in the switch.
 fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
     let latency = |key| if of_switch { Ok(Picoseconds::ZERO) } else { table.ns(key) };
+    let symbols = |key| if of_switch { Ok(0) } else { table.whole(key) };
     let capability = Capability {
         max_rate: rate(table, "max_generation", "max_width")?,
         max_payload_bytes: table.whole("max_payload_bytes")? as u16,
@@ -221,6 +222,8 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters> {
         update_fc: coalescing(table, "update_fc_tlps", "update_fc_within_ns")?,
         receive_latency: latency("receive_latency_ns")?,
         transmit_latency: latency("transmit_latency_ns")?,
+        receive_symbols: symbols("receive_latency_symbols")? as u32,
+        transmit_symbols: symbols("transmit_latency_symbols")? as u32,
     };
     let tlp_bytes = u32::from(capability.max_payload_bytes) + keys::TLP_OVERHEAD_BYTES as u32;
     if parameters.replay_buffer_bytes < tlp_bytes {
@@ -469,6 +472,7 @@ impl SwitchPart {
             parameters: SwitchParameters {
                 latency: table.ns("latency_ns")?,
                 forwarding: table.choice("forwarding", &forwarding)?,
+                crossbar: table.table("crossbar")?.map(|table| model::all(&table)).transpose()?,
             },
             downstream: port(&downstream, true)?,
             upstream: port(&upstream, true)?,

@@ -7,8 +7,8 @@ use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::{NetworkParameters, NicParameters};
 use crosslane_device::{CardMemoryParameters, EngineParameters, MemoryCardParameters};
 use crosslane_fabric::parameters::{
-    CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, HopParameters,
-    IommuParameters, RequesterParameters,
+    CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, CrossbarParameters,
+    HopParameters, IommuParameters, RequesterParameters,
 };
 use crosslane_fabric::{MAX_SOCKETS, MAX_STORE_BYTES};
 use crosslane_pcie::config::MINIMUM_BAR_BYTES;
@@ -36,6 +36,8 @@ const MOST_PAYLOAD_BYTES: u64 = MAX_PAYLOAD_BYTES as u64;
 /// Most TLPs covered by one Ack or UpdateFC: half of the 4096 sequence numbers (PCIe 6.x 3.6.2.1),
 /// beyond which nothing could be sent.
 const MOST_COALESCED: u64 = 2048;
+/// Most symbol times of a port's latency: 262 us at generation 1, beyond any.
+const MOST_LATENCY_SYMBOLS: u64 = 1 << 16;
 /// Numbers of lanes of a link.
 const WIDTHS: &[u64] = &[1, 2, 4, 8, 12, 16, 32];
 /// No limit.
@@ -263,6 +265,8 @@ tables! {
         latency_ns: Time;
         /// When a TLP is passed on: once its header has arrived, or all of it.
         forwarding: Choice(&["cut-through", "store-and-forward"]);
+        /// Limits of what passes from port to port; left out, the links alone limit it.
+        crossbar: Table(&CROSSBAR) => Nothing;
         /// Each port.
         port: Table(&SWITCH_PORT);
         /// Constants in which the upstream port differs.
@@ -412,12 +416,22 @@ tables! {
         update_fc_within_ns: Time => Nothing;
     }
 
+    /// Limits of a switch's crossbar.
+    pub(crate) CROSSBAR "crossbar" {
+        ..CrossbarParameters;
+    }
+
     /// A port of a root complex or an endpoint.
     pub(crate) PORT "port": SWITCH_PORT {
         /// Time from the last byte of a TLP on the wire to the logic behind the port.
         receive_latency_ns: Time;
         /// Time from the logic behind the port to the first byte on the wire.
         transmit_latency_ns: Time;
+        /// Symbol times of the link that reception takes more: 4 ns each at generation 1, 2 ns at
+        /// 2, 1 ns at 3, and half as long with each later one.
+        receive_latency_symbols: Whole(0, MOST_LATENCY_SYMBOLS) => NONE;
+        /// Symbol times of the link that transmission takes more.
+        transmit_latency_symbols: Whole(0, MOST_LATENCY_SYMBOLS) => NONE;
     }
 
     /// The memory of a host.

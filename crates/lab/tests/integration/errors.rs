@@ -74,6 +74,14 @@ const CHANGES: &[(&str, &str)] = &[
         "completion_bytes = { value = 256",
         "completion_single_share = { value = 1.5, source = \"fit: x\" } #",
     ),
+    (
+        "[part.host.cpu]\n",
+        "[part.host.cpu]\nloads_in_flight = { value = 65, source = \"assumption: x\" }\n",
+    ),
+    (
+        "[part.host.memory]\n",
+        "transmit_latency_symbols = { value = 0.5, source = \"fit: x\" }\n[part.host.memory]\n",
+    ),
     // Numbers and names out of bounds.
     ("receive_latency_ns = { value = 100,", "receive_latency_ns = { value = -1,"),
     ("receive_latency_ns = { value = 100,", "receive_latency_ns = { value = nan,"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Texts, simulations and flows that several tests begin with.
 
-use crosslane_fabric::{Flow, FlowKind, FlowSource, NodeId};
+use crosslane_fabric::{Flow, FlowKind, FlowSource, NodeId, Region};
 use crosslane_host::{FunctionInfo, Topology};
 use crosslane_lab::{LabBus, Simulation, open, shipped};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
@@ -51,6 +51,7 @@ pub fn write(from: NodeId, target: BusAddress, bytes: u64) -> Flow {
         force: false,
         operations: 1,
         outstanding: 1,
+        region: Region::Uncached,
         relaxed_ordering: false,
         scattered: false,
         start: Picoseconds::ZERO,

@@ -142,7 +142,12 @@ fn a_payload_beyond_what_a_function_supports_is_refused() {
 
 /// Runs direct writes of one FPGA into another, with the payload set along the path.
 fn direct_write(to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowReport {
-    let mut running = open("rosta").unwrap().build(1).unwrap();
+    direct_write_in(&open("rosta").unwrap(), to, payload_bytes, operation_bytes)
+}
+
+/// The same in the lab `rosta` with other constants.
+fn direct_write_in(lab: &Lab, to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowReport {
+    let mut running = lab.build(1).unwrap();
     let tree = &running.hosts[0].tree;
     let (from, target) = (tree.find("fpga1").unwrap(), tree.find(to).unwrap());
     let ports: Vec<_> = tree.path(from, target).iter().map(|function| function.port).collect();
@@ -169,6 +174,29 @@ fn rates_and_latencies_of_rosta_are_those_of_its_constants() {
     // The first is fitted; the rosta paper has 1038 for the other.
     assert!((latency_ns("fpga2") - 706.0).abs() < 0.5, "{}", latency_ns("fpga2"));
     assert!((latency_ns("fpga5") - 1052.5).abs() < 1.0, "{}", latency_ns("fpga5"));
+}
+
+/// A crossbar limits what a switch passes on, here 140 B for each payload of 128 B; symbol times of
+/// the cards' ports are 2 ns on links of generation 2.
+#[test]
+fn crossbars_and_symbol_times_of_a_lab_file() {
+    let crossbar = "[part.rc47.crossbar]\n\
+                    gb_per_s = { value = 0.7, source = \"assumption: any\" }\n\n[part.rc47.port]\n";
+    let text = changed("rosta", "[part.rc47.port]\n", crossbar);
+    let lab = Lab::from_text("my.toml", &text).unwrap();
+    let report = direct_write_in(&lab, "fpga2", 128, 4 << 20);
+    let expected = 0.7e9 * 128.0 / 140.0;
+    let off = report.bytes_per_second() / expected - 1.0;
+    assert!(off.abs() < 1e-3, "{off}");
+    let symbols = "[part.v7.port]\n\
+                   receive_latency_symbols = { value = 10, source = \"assumption: any\" }\n\
+                   transmit_latency_symbols = { value = 5, source = \"assumption: any\" }\n";
+    let text = changed("rosta", "[part.v7.port]\n", symbols);
+    let lab = Lab::from_text("my.toml", &text).unwrap();
+    let latency_ps = |report: FlowReport| report.latencies_ps[0];
+    let added_ps = latency_ps(direct_write_in(&lab, "fpga2", 128, 128))
+        - latency_ps(direct_write("fpga2", 128, 128));
+    assert_eq!(added_ps, 15 * 2000);
 }
 
 /// Ten-bit tags that a port has are enabled, and then 768 reads are possible; no port has more

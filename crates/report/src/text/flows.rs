@@ -123,8 +123,11 @@ pub fn traffic(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
 
 /// Formats the ends, and the link that sets the ceiling.
 fn traffic_heading(flow: &Flow, scenario: &ScenarioResult, notes: Notes<'_>) -> String {
-    let is_core = flow.traffic().is_some_and(|traffic| traffic.is_core);
-    let memory = if is_core { "uncached" } else { "by its own engine" };
+    let memory = match flow.traffic() {
+        Some(traffic) if traffic.is_streaming => "by streaming loads",
+        Some(traffic) if traffic.is_core => "uncached",
+        _ => "by its own engine",
+    };
     let mut heading = format!("{} {memory}", flow.name);
     if !notes.modes.is_empty() {
         let _ = write!(heading, ", {}", notes.modes);

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
+use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource, Region};
 use crosslane_lab::{CheckedFlows, Constant, Lab, LabFile, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
@@ -366,6 +366,7 @@ fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
             force: false,
             operations: load.operations,
             outstanding: load.outstanding,
+            region: Region::Uncached,
             relaxed_ordering: false,
             scattered: load.scattered,
             start: Picoseconds::ZERO,

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in nodes that forward TLPs: switches, root complex, ordering.
 
+use std::sync::Arc;
+
 use crosslane_experiment::{Options, Workload};
 use crosslane_fabric::FlowKind;
-use crosslane_fabric::parameters::PeerToPeer as Passing;
+use crosslane_fabric::parameters::{CrossbarParameters, PeerToPeer as Passing};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind::{
-    AcsRedirect, EndpointLatency, PeerToPeer, Processor, StrictOrdering, SwitchLatency,
+    AcsRedirect, Crossbar, EndpointLatency, LoadsInFlight, PeerToPeer, Processor, StrictOrdering,
+    SwitchLatency,
 };
 
 use crate::planted::runs::{
@@ -87,4 +90,37 @@ fn latency_of_a_switch() {
     let planted = Planted { case: run(2000.0), without: run(0.0), base: &base };
     let found = planted.is_named(SwitchLatency, "sw", "the 2 us in sw");
     assert!(found.steps[0].gain > 0.85 && found.steps[0].gain < 1.0, "a share of the latency");
+}
+
+/// Two flows through one switch, neither of which fills its links, share its crossbar.
+#[test]
+fn crossbar_of_a_switch() {
+    let run = |rate: Option<f64>| {
+        let lab = edited(&base(), |file| {
+            let part = Arc::make_mut(&mut file.switches[0].part);
+            part.parameters.crossbar = rate.map(|bytes_per_second| CrossbarParameters {
+                bytes_per_second,
+                tlp_interval: Picoseconds::ZERO,
+                port_tlp_interval: Picoseconds::ZERO,
+            });
+        });
+        let flows =
+            [("card1", "card2", FlowKind::Write, 4096), ("card3", "card4", FlowKind::Write, 4096)];
+        generic(lab, 64, &flows)
+    };
+    let base = explained(&run(None));
+    let planted = Planted { case: run(Some(2e9)), without: run(None), base: &base };
+    planted.is_named(Crossbar, "sw", "the 2 GB/s of all TLPs in sw");
+}
+
+/// A core with few loads in flight; of one that waits for each, `latency_of_loads` is the test.
+#[test]
+fn few_loads_of_a_core_at_once() {
+    let run = |loads| {
+        let lab = with_host(|part| part.parameters.cpu.loads_in_flight = loads);
+        generic(lab, 1024, &[("host0", "card5", FlowKind::Read, 64)])
+    };
+    let base = explained(&run(64));
+    let planted = Planted { case: run(2), without: run(64), base: &base };
+    planted.is_named(LoadsInFlight, "host0", "the 2 loads at once of a core of host0");
 }

@@ -93,6 +93,8 @@ impl Settings {
                 update_fc: Coalescing::EVERY_TLP,
                 receive_latency: Picoseconds::ZERO,
                 transmit_latency: Picoseconds::ZERO,
+                receive_symbols: 0,
+                transmit_symbols: 0,
             },
             link: LinkParameters {
                 rate,
@@ -104,6 +106,7 @@ impl Settings {
             switch: SwitchParameters {
                 latency: Picoseconds::ZERO,
                 forwarding: Forwarding::CutThrough,
+                crossbar: None,
             },
             completer,
             memory_bytes: GIB,
@@ -139,6 +142,7 @@ impl Settings {
                 uncached_store: ns(10),
                 store_queue: 16,
                 uncached_load: ns(20),
+                loads_in_flight: 1,
                 interrupt: ns(1000),
                 interrupts_in_turn: false,
                 system_call: ns(500),
@@ -533,6 +537,7 @@ impl Stand {
             force: false,
             operations: 1000,
             outstanding: 16,
+            region: Region::Uncached,
             relaxed_ordering: false,
             scattered: false,
             start: Picoseconds::ZERO,
