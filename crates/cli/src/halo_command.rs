@@ -136,7 +136,7 @@ fn bench<'a>(arguments: &HaloArguments, place: Where<'a>) -> Result<Bench<'a>> {
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     let sizes = sizes(arguments, names.len())?;
     let bench = bench(arguments, Where::Cards(names))?;
-    let session = opened(names)?;
+    let session = opened(names, None)?;
     let bus = session.bus();
     let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));
     let cards = session.cards().iter();
