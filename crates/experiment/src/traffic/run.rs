@@ -238,8 +238,19 @@ impl Scenario<TrafficWork> {
         }
         lab.fabric.set_shuffle(self.work.shuffle);
         lab.fabric.set_dllps_free(self.dllps_free);
-        let ids = planned.iter().map(|flow| lab.fabric.start_flow(flow.flow.clone()));
-        let ids = ids.collect::<Result<_, _>>()?;
+        let mut ids: Vec<FlowId> = Vec::new();
+        let mut left = &planned[..];
+        while let Some((first, others)) = left.split_first() {
+            let second = others.first().filter(|flow| flow.is_copied);
+            match second {
+                Some(second) => {
+                    let (first, second) = (first.flow.clone(), second.flow.clone());
+                    ids.extend(lab.fabric.start_copy(first, second)?);
+                }
+                None => ids.push(lab.fabric.start_flow(first.flow.clone())?),
+            }
+            left = &others[usize::from(second.is_some())..];
+        }
         Ok(Started { lab, planned, ids })
     }
 }
