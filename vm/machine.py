@@ -22,7 +22,7 @@ BOOT_SECONDS = 120
 COMMAND_SECONDS = 120
 # Times that a command is sent: a busy host loses characters of a serial line now and then.
 SENDINGS = 5
-MEMORY = "1G"
+MEMORY_MIB = 1024
 # Root ports of a machine that many tests share. A port takes one device in the machine's life: QEMU
 # 11 ends by an assertion when a vfio-user device is unplugged.
 PORTS = 20
@@ -55,6 +55,20 @@ class Image:
         ]
 
 
+def memory_of(nodes: int) -> list[str]:
+    """QEMU's options of the board and its memory, in files that other processes can map."""
+    board, memory = "q35,kernel-irqchip=split", "memory-backend-memfd,share=on"
+    if nodes == 1:
+        backend = f"{memory},id=mem,size={MEMORY_MIB}M"
+        return ["-machine", f"{board},memory-backend=mem", "-object", backend]
+    options = ["-machine", board]
+    for node in range(nodes):
+        cores = ",cpus=0" if node == 0 else ""
+        options += ["-object", f"{memory},id=mem{node},size={MEMORY_MIB // nodes}M"]
+        options += ["-numa", f"node,nodeid={node},memdev=mem{node}{cores}"]
+    return options
+
+
 class CommandError(AssertionError):
     """A command in the guest that ended differently than expected."""
 
@@ -63,10 +77,13 @@ class Machine:
     """A running virtual machine; it ends with the `with` block.
 
     `devices` are QEMU options, one `-device` each, which also set the PCI addresses. If they have
-    an empty `root_port` for each bus from 1 to `PORTS`, others can be plugged in there.
+    an empty `root_port` for each bus from 1 to `PORTS`, others can be plugged in there. Memory is
+    shared evenly by the NUMA nodes; the processor is at the first.
     """
 
-    def __init__(self, image: Image, folder: Path, devices: Sequence[str | dict] = ()) -> None:
+    def __init__(
+        self, image: Image, folder: Path, devices: Sequence[str | dict] = (), *, nodes: int = 1
+    ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.console = folder / "console.log"
@@ -77,9 +94,8 @@ class Machine:
         command = [
             *image.command(),
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", MEMORY),
-            *("-machine", "q35,kernel-irqchip=split,memory-backend=mem"),
-            *("-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on"),
+            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", f"{MEMORY_MIB}M"),
+            *memory_of(nodes),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
             *("-kernel", str(image.kernel), "-initrd", str(image.file_system)),
             # On a busy host the kernel's test of its timer may report a broken one. What is plugged

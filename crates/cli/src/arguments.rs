@@ -365,10 +365,13 @@ Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
   TO       a host: its memory; an endpoint: what is behind its largest BAR; or an endpoint's
            BAR by number, as in fpga2.bar0. `host` is the host of a lab that has only one.
            `*` is every endpoint, in FROM and in TO: *:*:write:1M is a flow for each pair
-  KIND     write, read, or writeread (a write, and a read of the same bytes behind it); or what
-           a device sends: nic-receive (writes of 1500 B), nic-transmit (reads of 1500 B),
-           nvme-read (writes of 4 KiB), nvme-write (reads of 4 KiB), where SIZE may be left out.
-           These are the data alone: no descriptors, status, doorbells and interrupts
+  KIND     write, read, or writeread (a write, and a read of the same bytes behind it); copy, to
+           another endpoint by way of host memory: FROM writes chunks of SIZE there, and TO reads
+           each when it is there, while --outstanding buffers hold others [2; 1 is a copy without
+           double buffering]; or what a device sends: nic-receive (writes of 1500 B),
+           nic-transmit (reads of 1500 B), nvme-read (writes of 4 KiB), nvme-write (reads of
+           4 KiB), where SIZE may be left out. These are the data alone: no descriptors, status,
+           doorbells and interrupts
   SIZE     bytes of one operation: 64, 4K or 4KiB (4096), 1MiB, 1MB (1000000); 64..1M is a sweep
            over the powers of two, and 64,96,1K..4K one over a list, whose runs share the
            machine's cores
@@ -384,6 +387,7 @@ Examples:
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --outstanding 1
   crosslane bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20 --trace t.pftrace
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --window 64M --random
+  crosslane bench traffic --lab rosta --flow fpga1:fpga5:copy:256K --outstanding 1
   crosslane bench traffic --lab rosta --flow '*:fpga1:write:64K' --in-turn --operations 20
   crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --set part.nfp.requester.tags=32
 
@@ -407,7 +411,7 @@ pub struct TrafficArguments {
         value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
     /// Operations of a flow in flight at once [default: by size, about 256 KiB of data, but
-    /// 2 to 64 operations; 1 for writeread].
+    /// 2 to 64 operations; 1 for writeread, 2 for copy].
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
     /// Memory over which the operations of each flow go, one behind the other and then again

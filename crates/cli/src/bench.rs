@@ -8,7 +8,7 @@ use std::time::Instant;
 use crosslane::experiment::{ExperimentError, Outcome as _, Progress as _, Scenario, Work};
 use crosslane::explain::{Explainable, Ran, Why, explain_all};
 use crosslane::lab::{EngineKind, Lab, RunningLab};
-use crosslane::open::{DeviceName, Session, SessionOptions};
+use crosslane::open::{BusOptions, DeviceName, NumaNode, Session, SessionOptions};
 use crosslane::results::{
     Bench as BenchOutcome, Explanation, Outcome, Platform, SCHEMA, ScenarioResult,
 };
@@ -257,12 +257,18 @@ pub fn parts_of(why: Why) -> (Option<Explanation>, Option<String>) {
     }
 }
 
-/// Opens cards by their names.
+/// Opens cards by their names, with buffers on a NUMA node, by default that of the first card.
 ///
 /// # Errors
-/// Cards that cannot be opened.
-pub fn opened(names: &[DeviceName]) -> Result<Session> {
-    Ok(Session::open_all(names, SessionOptions::default())?)
+/// Cards that cannot be opened, and a node that cannot be used.
+pub fn opened(names: &[DeviceName], numa: Option<u16>) -> Result<Session> {
+    let node = numa.map_or(NumaNode::OfCard, |node| NumaNode::Is(node.into()));
+    let bus = BusOptions::default().with_numa(node);
+    let session = Session::open_all(names, SessionOptions::default().with_bus(bus))?;
+    if let Some(placement) = session.placement().filter(|placement| placement.is_refused()) {
+        print_hint(&format!("buffers are on {placement}"));
+    }
+    Ok(session)
 }
 
 /// Runs a program on the cards of a session.

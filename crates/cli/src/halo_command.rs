@@ -161,7 +161,7 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     let sizes = sizes(arguments, names.len())?;
     let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
-    let session = opened(names)?;
+    let session = opened(names, None)?;
     let bus = session.bus();
     let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));
     let cards = session.cards().iter();

@@ -73,7 +73,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<()> {
         return Err(usage("--card names an endpoint of a lab; --device names the card here"));
     }
     let bench = bench(arguments, Where::Cards(names))?;
-    let session = opened(names)?;
+    let session = opened(names, None)?;
     let (bus, endpoint) = (session.bus(), &session.cards()[0].endpoint);
     let card = run_on(&session, async {
         let card = MemoryCard::open_by_name(bus.clone(), endpoint).await;

@@ -210,7 +210,7 @@ fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<()> {
         return Err(usage("--node names endpoints of a lab; --device names the cards here"));
     }
     let bench = bench(arguments, Where::Cards(names))?;
-    let session = opened(names)?;
+    let session = opened(names, None)?;
     let bus = session.bus();
     let cards = session.cards().iter().map(|card| (card, Requests::fastest(bus, card.function)));
     let jobs = jobs(arguments, cards)?;

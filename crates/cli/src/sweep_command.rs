@@ -212,7 +212,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     }
     let axes = axes(arguments)?;
     axes.check_no_lab()?;
-    let session = opened(names)?;
+    let session = opened(names, None)?;
     let failed = |error: &dyn std::error::Error| CommandError::Failed(error.to_string());
     let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
     let card = &session.cards()[0].name;

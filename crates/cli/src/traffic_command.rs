@@ -40,7 +40,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<()> {
         Scenario { max_payload_bytes: arguments.mps, ..scenario }
     };
     let alone = |flow: &FlowArgument| -> Vec<Vec<FlowRequest>> {
-        flow.sizes.sizes().map(|bytes| vec![flow.request(bytes)]).collect()
+        flow.sizes.sizes().map(|bytes| flow.requests(bytes)).collect()
     };
     let requests = match arguments.in_turn {
         true => flows.iter().flat_map(alone).collect(),
@@ -94,6 +94,9 @@ fn modes(arguments: &TrafficArguments) -> String {
     if arguments.random {
         modes.push("random addresses".to_owned());
     }
+    if arguments.flows.iter().any(|flow| flow.is_copy) {
+        modes.push("copies by way of host memory".to_owned());
+    }
     if let Some(bytes) = arguments.window {
         modes.push(format!("windows of {}", size_words(bytes)));
     }
@@ -120,7 +123,9 @@ fn at_once(flows: &[FlowArgument]) -> Result<Vec<Vec<FlowRequest>>> {
     }
     let of_run = |index: usize| {
         let requests = flows.iter().zip(&sizes);
-        requests.map(|(flow, sizes)| flow.request(sizes[index.min(sizes.len() - 1)])).collect()
+        requests
+            .flat_map(|(flow, sizes)| flow.requests(sizes[index.min(sizes.len() - 1)]))
+            .collect()
     };
     Ok((0..count).map(of_run).collect())
 }

@@ -114,12 +114,12 @@ impl OfLab {
         let request = |flow: &FlowArgument| {
             let sizes: Vec<u64> = flow.sizes.sizes().collect();
             match sizes[..] {
-                [size] => Ok(flow.request(size)),
+                [size] => Ok(flow.requests(size)),
                 _ => Err(usage(format!("--flow {flow}: one size is compared, not a range"))),
             }
         };
         let flows = expanded(arguments, &lab.build(self.seed)?)?;
-        let requests = flows.iter().map(request).collect::<Result<_>>()?;
+        let requests = flows.iter().map(request).collect::<Result<Vec<_>>>()?.concat();
         Ok(Flows { requests, choices, seed: self.seed })
     }
 }

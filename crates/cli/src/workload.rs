@@ -50,8 +50,8 @@ pub struct WorkloadArguments {
     /// First set Max_Payload_Size to N bytes in every port on the path, and in no other.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
-    /// Take the host's buffers and rings from the memory of this socket, in place of the one that
-    /// the lab names.
+    /// Take the host's buffers and rings from the memory of this NUMA node: of this socket, in a
+    /// lab, in place of the one that it names; on a machine in place of the card's.
     #[arg(long, value_name = "NODE")]
     pub numa: Option<u16>,
     /// Random seed; it also makes the data.
@@ -434,7 +434,7 @@ fn run(
             let flows = ends.on_cards(&cards, is_card)?;
             let mut bench = Bench::new(bench, Where::Cards(&names), common.seed, &common.shown)?;
             bench.notes = Notes { modes: &modes, has_counters: !common.no_why, ..bench.notes };
-            return run_on_cards(bench, &names, &flows, workloads);
+            return run_on_cards(bench, (&names, common.numa), &flows, workloads);
         }
     };
     let (lab, running) = load(&lab, common)?;
@@ -467,28 +467,25 @@ fn check_options(common: &WorkloadArguments) -> Result<()> {
         ("--trace-fst", common.trace_fst.is_some()),
         ("--trace", common.trace.trace.is_some()),
         ("--mps", common.mps.is_some()),
-        ("--numa", common.numa.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some(("--mps", _)) => Err(usage(
             "--mps: ports of a machine are set by `crosslane device set-mps`, before a run",
         )),
-        Some(("--numa", _)) => {
-            Err(usage("--numa: on a machine, begin the command with `numactl --membind=NODE`"))
-        }
         Some((option, _)) => Err(usage(format!("{option} is for labs"))),
         None => Ok(()),
     }
 }
 
-/// Opens the cards, runs each workload and prints; `flows` are the places of each flow's cards.
+/// Opens the cards, runs each workload and prints; `flows` are the places of each flow's cards. The
+/// number behind the cards' names is that of a NUMA node for buffers.
 fn run_on_cards(
     bench: Bench<'_>,
-    names: &[DeviceName],
+    (names, numa): (&[DeviceName], Option<u16>),
     flows: &[Vec<usize>],
     workloads: &[Workload],
 ) -> Result<()> {
-    let session = opened(names)?;
+    let session = opened(names, numa)?;
     let devices = run_on(&session, async { Ok(session.devices().await?) })?;
     let cards = flows.iter().map(|flow| flow.iter().map(|card| devices[*card].clone()).collect());
     let cards: Vec<Vec<_>> = cards.collect();

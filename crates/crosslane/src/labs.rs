@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crosslane_experiment::topology;
 use crosslane_fabric::parameters::PeerToPeer;
+use crosslane_lab::file::PeersInstance;
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::link::{FLIT_BYTES, FLIT_TLP_BYTES};
@@ -108,7 +109,7 @@ pub fn check_lab(lab: &Lab) -> Result<LabCheck, LabError> {
 
 /// Lists remarks on hosts that forbid requests between endpoints of the lab.
 pub fn forbidden_peers(lab: &Lab, topology: &Topology) -> Vec<LabRemark> {
-    joined(topology.hosts.iter().filter_map(|host| peers(lab, host)).collect())
+    joined(topology.hosts.iter().flat_map(|host| peers(lab, host)).collect())
 }
 
 /// Joins equal remarks on different nodes, and names the nodes in the sentence.
@@ -194,9 +195,31 @@ fn flits(function: &Function) -> Option<LabRemark> {
     rate.generation.is_flit().then_some(remark)
 }
 
+/// Notes the root ports of a host that do not reach each other.
+fn peers(lab: &Lab, host: &Host) -> Vec<LabRemark> {
+    let file = lab.file();
+    let (allowed, forbidden): (Vec<&PeersInstance>, Vec<&PeersInstance>) = file
+        .peers
+        .iter()
+        .filter(|peers| {
+            let link = file.root_link(&peers.first);
+            link.is_some_and(|link| file.links[link].upper == host.name)
+        })
+        .partition(|peers| peers.peer_to_peer != PeerToPeer::Forbidden);
+    let pairs = forbidden.into_iter().map(|pair| {
+        let PeersInstance { first, second, allowed_key: key, .. } = pair;
+        let sentence = format!(
+            "{NODES} forbids peer-to-peer between the root ports of {first} and {second} ({key} \
+             is false)"
+        );
+        remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence)
+    });
+    forbidding(lab, host, &allowed).into_iter().chain(pairs).collect()
+}
+
 /// Notes endpoints below several root ports of a host that forbids requests between these, or
-/// between those of different sockets.
-fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
+/// between those of different sockets, but for some pairs.
+fn forbidding(lab: &Lab, host: &Host, allowed: &[&PeersInstance]) -> Option<LabRemark> {
     let mut hosts = lab.file().hosts.iter();
     let part = &hosts.find(|instance| instance.name == host.name)?.part;
     let ports = host.functions.iter().filter_map(|port| {
@@ -226,9 +249,11 @@ fn peers(lab: &Lab, host: &Host) -> Option<LabRemark> {
         return None;
     }
     let names: Vec<String> = ports.into_iter().map(|(_, names)| names).collect();
+    let except = allowed.iter().map(|it| format!("; but {} and {} do", it.first, it.second));
+    let except: String = except.collect();
     let sentence = format!(
         "{NODES} forbids peer-to-peer between {what} ({key} is false), so that these do not reach \
-         each other: {}",
+         each other: {}{except}",
         names.join(" | ")
     );
     Some(remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence))

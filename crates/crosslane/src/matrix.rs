@@ -280,6 +280,8 @@ fn pair(
         let part = lab.file().endpoints.iter().find(|endpoint| endpoint.name == *name);
         let _ = write!(likeness, "{:?} ", part.map(|endpoint| &endpoint.part));
     }
+    let own = lab.file().peers_between(&ends[from].name, &ends[to].name);
+    let _ = write!(likeness, "{:?} ", own.map(|peers| peers.peer_to_peer));
     // Addresses above 4 GiB have a longer header.
     let _ = write!(likeness, "{} ", planned.flow.target.0 >> 32 != 0);
     for direction in planned.requests.iter().chain(&planned.completions) {

@@ -92,7 +92,22 @@ pub(crate) struct FlowState {
     ends: BinaryHeap<Reverse<u64>>,
     in_flight: u32,
     waiting: bool,
+    /// In a copy, the other flow, and the operations of which that one has been told.
+    copy: Option<CopyState>,
     report: FlowReport,
+}
+
+/// Part of a flow in a copy.
+#[derive(Debug)]
+struct CopyState {
+    /// The other flow.
+    other: u32,
+    /// Whether this one writes what the other reads.
+    is_writer: bool,
+    /// Times from which on the next operations may be posted.
+    grants: VecDeque<u64>,
+    /// Operations that have ended, in their order, and that the other flow knows of.
+    told: u64,
 }
 
 impl FlowState {
@@ -104,6 +119,9 @@ impl FlowState {
     /// Pattern key of an operation's bytes.
     #[inline]
     pub fn key(&self, operation: u64) -> u64 {
+        if let Some(CopyState { other, is_writer: false, .. }) = self.copy {
+            return pattern::key(other, self.slots + operation);
+        }
         match self.flow.kind {
             // A read returns the same preset data each time.
             FlowKind::Read => pattern::key(self.number, operation % self.slots),
@@ -152,7 +170,15 @@ impl FlowState {
         // An operation keeps its slot in the window until it has ended, in whatever order they end.
         let place_is_free = self.posted - self.first < self.slots;
         if self.in_flight < self.flow.outstanding && place_is_free {
-            return Posting::Now;
+            let Some(copy) = &self.copy else { return Posting::Now };
+            return match copy.grants.front() {
+                Some(from_ps) if *from_ps <= now_ps => Posting::Now,
+                Some(from_ps) => Posting::At(*from_ps),
+                None => {
+                    self.waiting = true;
+                    Posting::Wait
+                }
+            };
         }
         match self.ends.peek() {
             Some(Reverse(end)) => Posting::At(*end),
@@ -180,6 +206,10 @@ impl FlowState {
         );
         if number == 0 {
             self.report.first_post = Picoseconds(now_ps);
+        }
+        if let Some(copy) = &mut self.copy {
+            let granted = copy.grants.pop_front();
+            assert!(granted.is_some(), "operation {number} of a copy is posted without its turn");
         }
         self.posted += 1;
         self.in_flight += 1;
@@ -289,6 +319,7 @@ impl Fabric {
             ends: BinaryHeap::new(),
             in_flight: 0,
             waiting: false,
+            copy: None,
             report: FlowReport::default(),
             flow,
         });
@@ -306,6 +337,52 @@ impl Fabric {
         }
         self.wake_requester(number, self.events.now_ps());
         Ok(id)
+    }
+
+    /// Makes two flows a copy: what the first writes, the second reads at the same place, operation
+    /// by operation. It begins with one when all of it can be seen, and its place is written anew
+    /// when the reader has all of it. So the window is the copy's buffers.
+    ///
+    /// # Errors
+    /// [`FlowError::BadValue`] if they are not a write and a read of the same operations in the
+    /// same window, in their order.
+    pub fn start_copy(&mut self, writer: Flow, reader: Flow) -> Result<[FlowId; 2], FlowError> {
+        let same = |flow: &Flow| {
+            let (target, window) = (flow.target, flow.window_bytes);
+            (target, window, flow.operation_bytes, flow.operations, flow.scattered)
+        };
+        let is_copy = (writer.kind, reader.kind) == (FlowKind::Write, FlowKind::Read);
+        if !is_copy || same(&writer) != same(&reader) || writer.scattered {
+            let problem = format!("{} does not read what it writes", reader.name);
+            return Err(FlowError::BadValue { flow: writer.name, problem });
+        }
+        let ids = [self.start_flow(writer)?, self.start_flow(reader)?];
+        for (own, other) in [(0, 1), (1, 0)] {
+            let state = &mut self.flows[ids[own].0 as usize];
+            let is_writer = own == 0;
+            let grants = if is_writer { vec![0; state.slots as usize].into() } else { [].into() };
+            state.copy = Some(CopyState { other: ids[other].0, is_writer, grants, told: 0 });
+        }
+        Ok(ids)
+    }
+
+    /// Tells the other flow of a copy of the operations that have ended since.
+    fn tell_copy(&mut self, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        let Some(copy) = &mut state.copy else { return };
+        let ended = state.first - copy.told;
+        if ended == 0 {
+            return;
+        }
+        copy.told = state.first;
+        let (other, from_ps) = (copy.other, state.report.last_done.0);
+        let state = &mut self.flows[other as usize];
+        if let Some(copy) = &mut state.copy {
+            copy.grants.extend((0..ended).map(|_| from_ps));
+        }
+        if std::mem::take(&mut state.waiting) {
+            self.wake_requester(other, from_ps.max(self.events.now_ps()));
+        }
     }
 
     fn check_flow(&mut self, flow: &Flow) -> Result<HostId, FlowError> {
@@ -533,6 +610,7 @@ impl Fabric {
         {
             self.wake_requester(number, visible_ps);
         }
+        self.tell_copy(number);
         Ok(())
     }
 
@@ -541,6 +619,7 @@ impl Fabric {
         if self.flows[flow as usize].progress(operation, bytes, done_ps) {
             self.wake_requester(flow, done_ps);
         }
+        self.tell_copy(flow);
     }
 
     /// Fails an operation.
@@ -549,6 +628,7 @@ impl Fabric {
         if self.flows[flow as usize].fail(operation, now_ps, why) {
             self.wake_requester(flow, now_ps);
         }
+        self.tell_copy(flow);
     }
 
     /// Schedules a flow's requester to look for work at `time_ps`.

@@ -207,6 +207,16 @@ pub enum PeerToPeer {
     },
 }
 
+impl PeerToPeer {
+    /// Returns the latency; none where they are refused.
+    pub(crate) fn latency(self) -> Picoseconds {
+        match self {
+            Self::Forbidden => Picoseconds::ZERO,
+            Self::Allowed { latency, .. } => latency,
+        }
+    }
+}
+
 parameters! {
     /// Costs of a processor, as time on one core.
     CpuParameters {
@@ -337,7 +347,8 @@ pub struct RootComplexParameters {
     pub memory_bytes: u64,
     /// Constants of the memory, or of each socket's, as a completer.
     pub completer: CompleterParameters,
-    /// Transfers between root ports, or between those of one socket.
+    /// Transfers between root ports, or between those of one socket; pairs may differ
+    /// ([`Fabric::set_peers`](crate::Fabric::set_peers)).
     pub peer_to_peer: PeerToPeer,
     /// The last-level cache, or that of each socket; `None` if every request takes as long as its
     /// memory's constants say.

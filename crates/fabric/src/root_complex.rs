@@ -8,7 +8,7 @@ use std::ops::Range;
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
-use crate::completer::{Completer, Pace, Piece, Read};
+use crate::completer::{Completer, Piece, Read};
 use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
@@ -17,10 +17,10 @@ use crate::injection::garble;
 use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::outside::Outside;
 use crate::packet::{NONE, Packet, PacketIndex};
-use crate::parameters::{PeerToPeer, RootComplexParameters};
+use crate::parameters::RootComplexParameters;
 use crate::processor::Processor;
 use crate::routing::{Route, Routes};
-use crate::sockets::{MemoryMap, Sockets, place_and_socket, with_socket};
+use crate::sockets::{MemoryMap, PeerPairs, Sockets, place_and_socket, with_socket};
 use crate::topology::NodeId;
 use crate::trace::HeaderLine;
 use crate::translation::Translation;
@@ -60,7 +60,8 @@ pub(crate) struct RootComplex {
     /// Rest of each read delayed by a fault: direction that it came from, and completions.
     late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
-    peer_free: WireTime,
+    pub peer_free: WireTime,
+    pub peer_pairs: PeerPairs,
     interrupts: Vec<Interrupt>,
     interrupt_count: u64,
     /// Time at which the handler of the last interrupt begins.
@@ -100,6 +101,7 @@ impl RootComplex {
             outside: None,
             late: Vec::new(),
             peer_free: WireTime::default(),
+            peer_pairs: PeerPairs::default(),
             interrupts: Vec::new(),
             interrupt_count: 0,
             interrupts_free: Picoseconds::ZERO,
@@ -413,18 +415,11 @@ impl RootComplex {
         let id = fabric.nodes[at.node as usize].ports[target as usize];
         let PortState { transmit: out, socket: to, max_payload_bytes, .. } =
             fabric.port_states[id.0 as usize];
-        let (from, way) =
-            (fabric.port_states[at.port as usize].socket, self.parameters.peer_to_peer);
+        let PortState { local, socket: from, .. } = fabric.port_states[at.port as usize];
         let (now_ps, bytes) = (fabric.events.now_ps(), header.payload_bytes());
-        let ready_ps = match (&mut self.sockets, way) {
-            _ if out == NONE => None,
-            (Some(sockets), _) => sockets.pass_on(way, (from, to), now_ps, bytes),
-            (None, PeerToPeer::Allowed { latency, bytes_per_second }) => {
-                let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
-                self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
-                Some(self.peer_free.ceil_ps() + latency.0)
-            }
-            (None, PeerToPeer::Forbidden) => None,
+        let ready_ps = match out {
+            NONE => None,
+            _ => self.peer_ready_ps([(local, from), (target, to)], now_ps, bytes),
         };
         let Some(ready_ps) = ready_ps else {
             let what = HeaderLine(header).to_string();
@@ -441,7 +436,7 @@ impl RootComplex {
             packet.header.address = header.address;
             packet.wire_bytes = packet.header.wire_bytes();
         }
-        let source = fabric.port_states[at.port as usize].local + 1;
+        let source = local + 1;
         if self.parameters.cuts_peers && header.payload_bytes() > max_payload_bytes {
             let boundary = self.parameters.completer.read_completion_boundary_bytes;
             fabric.packets.cut(at.index, max_payload_bytes, boundary, &mut self.cut);

@@ -13,6 +13,7 @@ use crate::fabric::Fabric;
 use crate::packet::PacketIndex;
 use crate::parameters::{PeerToPeer, RootComplexParameters, SocketParameters};
 use crate::root_complex::{Arrival, MMIO_HOLE, OWN_SOURCE, RootComplex};
+use crate::topology::PortId;
 use crate::wire::WireTime;
 
 /// Most sockets of a host: events have three bits for one.
@@ -204,22 +205,62 @@ impl Sockets {
     }
 
     /// Time at which a peer's TLP may leave by another root port: its payload shares the rate of
-    /// that way, and between sockets the hop's too. `None` if that is forbidden.
-    pub fn pass_on(
+    /// that way, or of the pair if it has one, and between sockets the hop's too. `None` if that
+    /// is forbidden.
+    fn pass_on(
         &mut self,
-        within: PeerToPeer,
+        own: Option<(PeerToPeer, &mut WireTime)>,
         (from, to): (u16, u16),
+        within: PeerToPeer,
         now_ps: u64,
         bytes: u32,
     ) -> Option<u64> {
-        let way = if from == to { within } else { self.parameters.peer_to_peer };
-        let PeerToPeer::Allowed { latency, bytes_per_second } = way else { return None };
-        let hop_ps = if from == to { now_ps } else { self.hop(from, to, now_ps, bytes) };
-        let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
+        let rule = if from == to { within } else { self.parameters.peer_to_peer };
+        let rule = own.as_ref().map_or(rule, |(rule, _)| *rule);
+        let is_hop = from != to && rule != PeerToPeer::Forbidden;
+        let hop_ps = if is_hop { self.hop(from, to, now_ps, bytes) } else { now_ps };
         let pair = self.pair(from, to);
-        let free = self.peers[pair].max(WireTime::at(now_ps)).plus_ticks(ticks);
-        self.peers[pair] = free;
-        Some(free.ceil_ps().max(hop_ps) + latency.0)
+        let free = own.map_or(&mut self.peers[pair], |(_, free)| free);
+        Some(passed_on(rule, free, now_ps, bytes)?.max(hop_ps + rule.latency().0))
+    }
+}
+
+/// Time at which a peer's TLP may leave by a way, whose rate its payload shares; `None` if that is
+/// forbidden.
+fn passed_on(rule: PeerToPeer, free: &mut WireTime, now_ps: u64, bytes: u32) -> Option<u64> {
+    let PeerToPeer::Allowed { latency, bytes_per_second } = rule else { return None };
+    let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
+    *free = (*free).max(WireTime::at(now_ps)).plus_ticks(ticks);
+    Some(free.ceil_ps() + latency.0)
+}
+
+/// Pairs of root ports with rules of their own for what passes between them.
+#[derive(Debug, Default)]
+pub(crate) struct PeerPairs(Vec<PeerPair>);
+
+#[derive(Debug)]
+struct PeerPair {
+    /// Numbers of the root ports.
+    ports: [u32; 2],
+    rule: PeerToPeer,
+    /// Time at which each way is free: from the first port, and from the second.
+    free: [WireTime; 2],
+}
+
+impl PeerPairs {
+    /// Returns the rule of a pair, if it has one, and the time at which this way is free.
+    fn find(&mut self, from: u32, to: u32) -> Option<(PeerToPeer, &mut WireTime)> {
+        self.0.iter_mut().find_map(|pair| match pair.ports {
+            ports if ports == [from, to] => Some((pair.rule, &mut pair.free[0])),
+            ports if ports == [to, from] => Some((pair.rule, &mut pair.free[1])),
+            _ => None,
+        })
+    }
+
+    fn set(&mut self, ports: [u32; 2], rule: PeerToPeer) {
+        let [from, to] = ports;
+        self.0.retain(|pair| pair.ports != [from, to] && pair.ports != [to, from]);
+        self.0.push(PeerPair { ports, rule, free: Default::default() });
     }
 }
 
@@ -284,6 +325,23 @@ impl RootComplex {
         fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
     }
 
+    /// Time at which a peer's TLP may leave by another root port; `None` if that is forbidden.
+    /// Both ends are given by their number and socket.
+    pub(crate) fn peer_ready_ps(
+        &mut self,
+        [from, to]: [(u32, u16); 2],
+        now_ps: u64,
+        bytes: u32,
+    ) -> Option<u64> {
+        let own = self.peer_pairs.find(from.0, to.0);
+        let within = self.parameters.peer_to_peer;
+        match (&mut self.sockets, own) {
+            (Some(sockets), own) => sockets.pass_on(own, (from.1, to.1), within, now_ps, bytes),
+            (None, Some((rule, free))) => passed_on(rule, free, now_ps, bytes),
+            (None, None) => passed_on(within, &mut self.peer_free, now_ps, bytes),
+        }
+    }
+
     /// Goes on with a TLP that has come to its socket.
     fn crossed(&mut self, fabric: &mut Fabric, place: u32) {
         let Some(sockets) = &mut self.sockets else { return };
@@ -328,6 +386,36 @@ impl RootComplex {
 impl Fabric {
     pub(crate) fn root_crossed(&mut self, node: u32, place: u32) {
         self.with_root(node, |root, fabric| root.crossed(fabric, place));
+    }
+
+    /// Sets the rule for what passes between two root ports of a host, each way at its own rate, in
+    /// place of the host's. Between sockets the payload takes its share of the hop too, and the
+    /// latency is all of it.
+    ///
+    /// # Panics
+    /// If the ports are not two root ports of one host.
+    pub fn set_peers(&mut self, [first, second]: [PortId; 2], rule: PeerToPeer) {
+        let node = self.port(first).node;
+        assert!(first != second && node == self.port(second).node, "a pair is of one host");
+        let ports = [first, second].map(|port| self.port_states[port.0 as usize].local);
+        let set = |root: &mut RootComplex, _: &mut Self| root.peer_pairs.set(ports, rule);
+        assert!(self.with_root(node.0, set).is_some(), "a pair is of root ports");
+    }
+
+    /// Returns the rule for what comes in at one root port and leaves by another; `None` if they
+    /// are not root ports of one host.
+    pub fn peers(&mut self, from: PortId, to: PortId) -> Option<PeerToPeer> {
+        let node = self.port(from).node;
+        let [from, to] = [from, to].map(|port| &self.port_states[port.0 as usize]);
+        let (numbers, is_one_socket) = ([from.local, to.local], from.socket == to.socket);
+        let of = |root: &mut RootComplex, _: &mut Self| {
+            let own = root.peer_pairs.find(numbers[0], numbers[1]).map(|(rule, _)| rule);
+            own.unwrap_or(match &root.parameters.sockets {
+                Some(sockets) if !is_one_socket => sockets.peer_to_peer,
+                _ => root.parameters.peer_to_peer,
+            })
+        };
+        self.with_root(node.0, of)
     }
 
     /// Returns the memory of each socket of a host: below 4 GiB, and above, which may be empty; for

@@ -49,6 +49,8 @@ struct Wiring<'a> {
     wires: Vec<Wire>,
     /// The link above each switch and endpoint, as an index.
     above: BTreeMap<&'a str, usize>,
+    /// The links of both root ports of each pair of peers.
+    peers: Vec<[usize; 2]>,
 }
 
 /// Checks that the links of a lab form trees.
@@ -80,6 +82,14 @@ pub(crate) fn build(
     let wiring = Wiring::new(lab)?;
     let builder = wiring.builder(seed, endpoints, engines)?;
     let mut fabric = builder.build().map_err(|error| wiring.explain(error))?;
+    for (peers, ports) in lab.peers.iter().zip(&wiring.peers) {
+        let ports = ports.map(|link| {
+            let name = &wiring.wires[link].port;
+            let port = fabric.ports().iter().position(|port| port.name == *name);
+            PortId(port.expect("each link has its ports") as u32)
+        });
+        fabric.set_peers(ports, peers.peer_to_peer);
+    }
     let mut border = None;
     if endpoints == Endpoints::Engines {
         for network in &lab.networks {
@@ -167,13 +177,61 @@ impl<'a> Wiring<'a> {
             .enumerate()
             .map(|(i, endpoint)| (&*endpoint.name, Named::Endpoint(i)));
         let names = hosts.chain(switches).chain(endpoints).collect();
-        let mut wiring = Self { lab, names, wires: Vec::new(), above: BTreeMap::new() };
+        let (wires, peers) = (Vec::new(), Vec::new());
+        let mut wiring = Self { lab, names, wires, above: BTreeMap::new(), peers };
         wiring.find_ends()?;
         wiring.check_every_node_is_linked()?;
         wiring.check_for_rings()?;
+        wiring.find_peers()?;
         wiring.check_networks()?;
         wiring.check_tori()?;
         Ok(wiring)
+    }
+
+    /// Resolves the pairs of peers: two root ports of one host, each pair once.
+    fn find_peers(&mut self) -> Result<()> {
+        for (index, peers) in self.lab.peers.iter().enumerate() {
+            let ends = [
+                ("first", &peers.first, &peers.first_span),
+                ("second", &peers.second, &peers.second_span),
+            ];
+            let mut links = [0; 2];
+            for ((end, name, span), link) in ends.into_iter().zip(&mut links) {
+                let key = format!("{}.{end}", peers.path);
+                let found = self.named(name, span, &key)?;
+                let needed = "a switch or an endpoint";
+                let wrong = || self.wrong_kind(span, &key, name, found.described(), needed);
+                *link = self.lab.root_link(name).ok_or_else(wrong)?;
+            }
+            let [first, second] = links;
+            let port = |link: usize| &self.wires[link].port;
+            let hosts = links.map(|link| &self.lab.links[link].upper);
+            let mut others = self.peers.iter().zip(&self.lab.peers[..index]);
+            let is_same = |other: &[usize; 2]| *other == links || *other == [second, first];
+            let problem = if first == second {
+                format!(
+                    "{} and {} are below one root port, {}",
+                    peers.first,
+                    peers.second,
+                    port(first)
+                )
+            } else if hosts[0] != hosts[1] {
+                format!(
+                    "{} is below {}, and {} below {}",
+                    peers.first, hosts[0], peers.second, hosts[1]
+                )
+            } else if let Some((_, other)) = others.find(|(other, _)| is_same(other)) {
+                let line = self.lab.line(other.first_span.start);
+                format!("{} and {} are a pair already, in line {line}", port(first), port(second))
+            } else {
+                self.peers.push(links);
+                continue;
+            };
+            let key = format!("{}.second", peers.path);
+            let problem = Problem::BadValue { key: key.clone(), problem };
+            return Err(self.lab.error(peers.second_span.clone(), &key, problem));
+        }
+        Ok(())
     }
 
     /// Checks that each end of a network link is a NIC, and that no NIC is used twice.

@@ -13,6 +13,7 @@ mod session;
 
 pub use bus::{AnyBus, AnyMemory};
 pub use crosslane_driver::Device;
+pub use crosslane_vfio::{BusOptions, NumaNode, Placement};
 pub use name::{DeviceName, LabDevice, OpenError};
 pub use network::{AnyConnection, AnyListener, AnyRdma, AnyRegion};
 pub use session::{Card, CardError, Session, SessionOptions};

@@ -11,7 +11,7 @@ use crosslane_lab::{CheckedRun, EngineKind, Lab, LabBus, RunError, Simulation, S
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
 use crosslane_vfio::user::{self, REQUEST_DEADLINE};
-use crosslane_vfio::{BusOptions, VfioBus, block_on};
+use crosslane_vfio::{BusOptions, Placement, VfioBus, block_on};
 
 use crate::bus::AnyBus;
 use crate::name::{DeviceName, LabDevice, OpenError};
@@ -191,6 +191,14 @@ impl Session {
     /// Returns the bus of the cards' host.
     pub const fn bus(&self) -> &AnyBus {
         &self.bus
+    }
+
+    /// Returns the place of buffers, if the cards are no lab's.
+    pub fn placement(&self) -> Option<&Placement> {
+        match &self.bus {
+            AnyBus::Vfio(bus) => Some(bus.placement()),
+            AnyBus::Lab(_) => None,
+        }
     }
 
     /// Returns the cards, in the order in which they were named; at least one.

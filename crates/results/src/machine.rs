@@ -53,6 +53,9 @@ pub struct FunctionPath {
     pub function: Function,
     /// The bridges above it, the root port first.
     pub above: Vec<Function>,
+    /// Place of a program's buffers for it: `node 1, that of the card`.
+    #[serde(default)]
+    pub buffers: String,
 }
 
 /// One function in full.

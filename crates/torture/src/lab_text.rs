@@ -72,6 +72,58 @@ impl LabText {
         self.text.push_str(&table);
     }
 
+    /// Gives the lab's hosts two sockets, with root ports and buffers on either; and perhaps a pair
+    /// of root ports a rule of its own.
+    pub(crate) fn add_sockets(&mut self, rng: &mut Random) {
+        let Some(part) = part_of_kind(&self.text, "root-complex").map(str::to_owned) else {
+            return;
+        };
+        add_constant(&mut self.text, &format!("part.{part}"), "sockets", "2");
+        let mut tables = format!("\n[part.{part}.hop]\n");
+        let mut constant = |tables: &mut String, key: &str, from: &[&str]| {
+            let value = pick(rng, from);
+            tables.push_str(&format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+            value == "false"
+        };
+        constant(&mut tables, "latency_ns", &["0", "70", "400", "2_000"]);
+        constant(&mut tables, "gb_per_s", &["0.2", "2", "20", "\"infinite\""]);
+        tables.push_str(&format!("[part.{part}.hop.peer_to_peer]\n"));
+        let mut peers = |tables: &mut String| {
+            if !constant(tables, "allowed", &["true", "true", "false"]) {
+                constant(tables, "latency_ns", &["200", "800", "3_000"]);
+                constant(tables, "gb_per_s", &["0.1", "1", "\"infinite\""]);
+            }
+        };
+        peers(&mut tables);
+        let mut pair = String::new();
+        peers(&mut pair);
+        let (mut text, mut below) = (String::new(), Vec::new());
+        let is_host = |line: &str| self.text.contains(&format!("[[host]]\nname = {line}\n"));
+        let mut is_root = false;
+        for line in self.text.split_inclusive('\n') {
+            text.push_str(line);
+            let value = |key: &str| {
+                let rest = line.strip_prefix(key)?.strip_prefix(" = ")?;
+                rest.split_whitespace().next()
+            };
+            if let Some(upper) = value("upper") {
+                is_root = is_host(upper);
+                if is_root {
+                    text.push_str(&format!("socket = {}\n", rng.u8(..2)));
+                }
+            }
+            below.extend(value("lower").filter(|_| is_root));
+            if line.starts_with("[[host]]") {
+                text.push_str(&format!("numa_node = {}\n", rng.u8(..2)));
+            }
+        }
+        if let ([first, .., second], true) = (&below[..], rng.bool()) {
+            tables.push_str(&format!("[[peers]]\nfirst = {first}\nsecond = {second}\n{pair}"));
+        }
+        text.push_str(&tables);
+        self.text = text;
+    }
+
     /// Takes a shipped lab with random sizes of its engines, and perhaps bit errors.
     fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Random) -> Self {
         let lab = shipped().iter().find(|lab| lab.name == name).expect("it is shipped");
@@ -204,6 +256,26 @@ mod tests {
             assert!(lab.file().hosts.iter().all(|host| host.part.parameters.iommu.is_some()));
         }
         assert_eq!(part_of_kind("[part.a]\nkind = \"b\"\n", "c"), None);
+    }
+
+    #[test]
+    fn sockets_are_added_to_whatever_lab() {
+        let (mut nodes, mut sockets, mut peers) = ([0; 2], [0; 2], 0);
+        for seed in 0..150 {
+            let mut text = LabText::random(&mut Random::with_seed(seed));
+            text.add_sockets(&mut Random::with_seed(seed));
+            let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
+            lab.build(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+            let host = &lab.file().hosts[0];
+            assert_eq!(host.part.parameters.socket_count(), 2);
+            nodes[usize::from(host.numa_node)] += 1;
+            for link in lab.file().links.iter().filter(|link| link.upper == host.name) {
+                sockets[usize::from(link.socket)] += 1;
+            }
+            peers += lab.file().peers.len();
+        }
+        assert!(nodes.iter().chain(&sockets).all(|count| *count > 40), "{nodes:?}, {sockets:?}");
+        assert!(peers > 15, "{peers}");
     }
 
     #[test]

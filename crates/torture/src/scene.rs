@@ -32,6 +32,13 @@ const IOMMU_SEEDS: u64 = 8;
 /// See [`IOMMU_SEEDS`].
 const IOMMU_SEED: u64 = 5;
 
+/// One seed in this many has hosts of two sockets: those that leave [`SOCKET_SEED`]. The number has
+/// no factor in common with [`IOMMU_SEEDS`], so that some have both. Random numbers are a stream of
+/// their own here too.
+const SOCKET_SEEDS: u64 = 19;
+/// See [`SOCKET_SEEDS`]. No older seed that proves a mutation or once failed leaves it.
+const SOCKET_SEED: u64 = 15;
+
 /// Converts microseconds.
 pub(crate) const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
@@ -56,8 +63,6 @@ pub(crate) struct World {
     gone: Cell<Engines>,
     /// Engines of the lab, by number.
     pub engines: Vec<EngineOfLab>,
-    /// Whether the root complex forbids writes from one root port to another.
-    pub forbids_peers: bool,
     /// Whether lines, games or visitors are still at work.
     at_work: Cell<bool>,
     note: Option<Note>,
@@ -172,6 +177,24 @@ impl World {
         })
     }
 
+    /// Whether the root complex forbids what passes from the root port above one engine to that
+    /// above another.
+    pub fn forbids_peers(&self, from: &str, to: &str) -> bool {
+        self.fabric(|fabric| {
+            let [from, to] = [from, to].map(|name| {
+                let at = fabric.nodes().iter().position(|node| node.name == name);
+                let mut node = NodeId(at.expect("every engine is a node") as u32);
+                let mut port = None;
+                while let Some(link) = link_above(fabric, node) {
+                    let upper = fabric.link(link).upper;
+                    (node, port) = (fabric.port(upper).node, Some(upper));
+                }
+                port.expect("every engine is below a root port")
+            });
+            fabric.peers(from, to) == Some(PeerToPeer::Forbidden)
+        })
+    }
+
     pub async fn sleep(&self, span: Picoseconds) {
         self.bus.sleep_until(self.bus.now() + span).await;
     }
@@ -223,6 +246,9 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
             if seed % IOMMU_SEEDS == IOMMU_SEED {
                 lab.add_iommu(&mut stream(seed, Stream::Iommu));
             }
+            if seed % SOCKET_SEEDS == SOCKET_SEED {
+                lab.add_sockets(&mut stream(seed, Stream::Sockets));
+            }
             lab
         }
     }
@@ -238,6 +264,7 @@ pub(crate) enum Stream {
     /// IOMMUs of trees, rings of tori: added later, without changing the other streams.
     Iommu,
     Aimed,
+    Sockets,
 }
 
 /// Returns a stream of random numbers of a seed.
@@ -246,6 +273,7 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
     let number = match stream {
         // The four numbers from four times the seed belong to the streams above.
         Stream::Aimed => !seed,
+        Stream::Sockets => (!seed).rotate_left(32),
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };
     Random::with_seed(number).fork()
@@ -265,11 +293,6 @@ fn engines_of(lab: &Lab, kind: EngineKind) -> Vec<EngineOfLab> {
         Some(EngineOfLab { name, timeout, compares_within })
     });
     engines.collect()
-}
-
-fn forbids_peers(lab: &Lab) -> bool {
-    let host = lab.file().hosts.first();
-    host.is_some_and(|host| host.part.parameters.peer_to_peer == PeerToPeer::Forbidden)
 }
 
 impl Scene {
@@ -308,7 +331,6 @@ impl Scene {
             diary: RefCell::default(),
             gone: Cell::new(0),
             engines,
-            forbids_peers: forbids_peers(&lab),
             at_work: Cell::new(true),
             note: setup.note.clone(),
         };

@@ -136,9 +136,10 @@ async fn first_connection(
     receiver: &Device<WatchedBus>,
     options: PeerOptions,
 ) -> Result<Option<Peer<WatchedBus>>, DriverError> {
+    let forbids = || world.forbids_peers(&sender.function().name, &receiver.function().name);
     match sender.connect(receiver, options).await {
         // The driver cannot see that the root complex forbids it, and would lose these writes.
-        Ok(peer) if peer.plan().through_root_complex && world.forbids_peers => {
+        Ok(peer) if peer.plan().through_root_complex && forbids() => {
             world.note(|| format!("{peer:?} would go through the root complex, which forbids it"));
             peer.close().await?;
             Ok(None)

@@ -28,7 +28,8 @@ use crate::dma_memory::VfioMemory;
 use crate::flat;
 use crate::function::{FunctionError, Result, duplicate};
 use crate::mappings::{Mappings, PinError};
-use crate::memory::{Pages, available_bytes};
+use crate::memory::Pages;
+use crate::numa::{NumaNode, Placement};
 use crate::reactor::{self, Held, Reactor};
 use crate::stores::{StoreWidth, empty_combining_buffers};
 
@@ -50,11 +51,14 @@ pub struct BusOptions {
     /// The highest I/O virtual address for devices: 2^28 - 1 for one with 28 address bits.
     #[default(u64::MAX)]
     pub highest_address: u64,
+    /// NUMA node in whose memory all of the bus's memory lies.
+    pub numa: NumaNode,
 }
 
 setters!(BusOptions {
     with_kept_bytes(kept_bytes: u64),
     with_highest_address(highest_address: u64),
+    with_numa(numa: NumaNode),
 });
 
 /// A bus over PCI functions that VFIO provides, in the machine's time. Clones are the same bus;
@@ -84,6 +88,7 @@ pub(crate) struct Shared {
     vectors: Mutex<BTreeMap<RoutingId, Vec<u64>>>,
     start: Instant,
     cores: u16,
+    placement: Placement,
 }
 
 impl fmt::Debug for VfioBus {
@@ -134,6 +139,11 @@ impl VfioBus {
             change_command(held, before & on, 0).map(|_| ())
         };
         reset().map_err(|error| bus_error(function, error))
+    }
+
+    /// Returns the place of its memory.
+    pub fn placement(&self) -> &Placement {
+        &self.shared.placement
     }
 
     /// Returns the numbers of this bus's functions.
@@ -347,8 +357,9 @@ impl Bus for VfioBus {
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> BusResult<VfioMemory> {
-        let allocated = Pages::allocate(bytes, pages);
-        let left = |_| BusError::OutOfMemory { bytes, left_bytes: available_bytes() };
+        let at = &self.shared.placement;
+        let allocated = Pages::allocate_at(bytes, pages, at);
+        let left = |_| BusError::OutOfMemory { bytes, left_bytes: at.available_bytes() };
         Ok(VfioMemory::new(allocated.map_err(left)?, bytes, Arc::downgrade(&self.shared)))
     }
 

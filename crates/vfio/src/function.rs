@@ -104,6 +104,11 @@ pub trait Function: Send + Sync {
         false
     }
 
+    /// The nearest NUMA node; `None` if none is known.
+    fn numa_node(&self) -> Option<u32> {
+        None
+    }
+
     /// I/O virtual addresses that may be mapped, lowest first.
     fn usable_addresses(&self) -> &[RangeInclusive<u64>];
 

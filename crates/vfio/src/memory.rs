@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::StoreWidth;
+use crate::numa::{Placement, node_of};
 
 /// Bytes of a small page.
 pub const SMALL_PAGE_BYTES: u64 = 4 << 10;
@@ -165,31 +166,42 @@ impl Pages {
     /// # Errors
     /// Errors of the kernel, mostly [`Errno::NOMEM`].
     pub fn allocate(bytes: u64, pages: PageSize) -> Result<Self, Errno> {
+        Self::allocate_at(bytes, pages, &Placement::any("none was asked for"))
+    }
+
+    /// Allocates like [`allocate`](Self::allocate) at a place.
+    ///
+    /// # Errors
+    /// Errors of the kernel, mostly [`Errno::NOMEM`].
+    pub fn allocate_at(bytes: u64, pages: PageSize, at: &Placement) -> Result<Self, Errno> {
         if pages == PageSize::Huge
-            && let Ok(pages) = Self::of_size(bytes, HUGE_PAGE_BYTES)
+            && let Ok(pages) = Self::of_size(bytes, HUGE_PAGE_BYTES, at)
         {
             return Ok(pages);
         }
-        Self::of_size(bytes, SMALL_PAGE_BYTES)
+        Self::of_size(bytes, SMALL_PAGE_BYTES, at)
     }
 
-    fn of_size(bytes: u64, page_bytes: u64) -> Result<Self, Errno> {
+    fn of_size(bytes: u64, page_bytes: u64, at: &Placement) -> Result<Self, Errno> {
         let bytes = bytes.max(1).checked_next_multiple_of(page_bytes).ok_or(Errno::NOMEM)?;
         let huge = match page_bytes {
             HUGE_PAGE_BYTES => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
             _ => MemfdFlags::empty(),
         };
         // The kernel would kill a program rather than refuse it small pages.
-        if page_bytes == SMALL_PAGE_BYTES && bytes > available_bytes() {
+        if page_bytes == SMALL_PAGE_BYTES && bytes > at.available_bytes() {
             return Err(Errno::NOMEM);
         }
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
         let file = rustix::fs::memfd_create("crosslane", flags)?;
         // Allocates all of it now: a page missing later would be a signal, not an error.
+        let there = at.enter()?;
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        drop(there);
         // A process that receives the file can rely on its size.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapped = Mapped::of(file.as_fd(), 0, bytes)?;
+        at.keep(&mapped)?;
         Ok(Self { file, mapped, page_bytes })
     }
 
@@ -206,6 +218,11 @@ impl Pages {
     /// Returns the size of the pages in bytes, a multiple of [`page_bytes`](Self::page_bytes).
     pub const fn bytes(&self) -> u64 {
         self.mapped.bytes()
+    }
+
+    /// Returns the NUMA node of the first page; `None` if the kernel does not say.
+    pub fn node(&self) -> Option<u32> {
+        node_of(&self.mapped, 0)
     }
 
     /// Bytes of one page.

@@ -31,9 +31,10 @@ pub fn run(command: &DeviceCommand) -> Result<()> {
             show(output.json, &list, |columns| text::functions(&list, columns))
         }
         DeviceCommand::Info { address, output } => {
-            let tree = machine(&output.root).tree()?;
+            let machine = machine(&output.root);
+            let tree = machine.tree()?;
             let function = tree.function(*address)?;
-            let described = machine::describe(&tree, function);
+            let described = machine::describe(&machine, &tree, function);
             show(output.json, &described, |columns| text::function(&described, columns))
         }
         DeviceCommand::Bind(arguments) => bind(arguments),

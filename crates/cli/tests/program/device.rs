@@ -86,6 +86,15 @@ fn a_function_and_its_way_from_the_root() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
+    assert!(text.contains("buffers                any node: the machine has one"), "{text}");
+    // With two nodes buffers are on the card's.
+    let nodes = fake.root.join("sys/devices/system/node");
+    fs::create_dir_all(&nodes).unwrap();
+    fs::write(nodes.join("has_memory"), "0-1\n").unwrap();
+    let placed = "node 0, that of the card";
+    assert_eq!(json(&fake, "info 03:00.0")["buffers"], placed);
+    let doctor = json(&fake, "doctor 03:00.0");
+    assert_eq!(finding(&doctor, "buffers")["found"], placed);
     let json = json(&fake, "info 0000:03:00.0");
     assert_eq!(json["function"]["link"]["lanes"], 2);
     assert_eq!(json["above"].as_array().unwrap().len(), 3);

@@ -120,6 +120,11 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
         let is_good = row["wrong_words"] == 0 && row["bytes_per_second"].as_f64().unwrap() > 0.0;
         assert!(is_good && row.get("width").is_none(), "{row}");
     }
+    // Buffers are on the node that is asked for, where a container permits that.
+    let placed = run(&format!("bench write --device {first} --size 4K --iterations 4 --numa 0"));
+    assert!(placed.code == 0 || placed.stderr.contains("`--cap-add SYS_NICE`"), "{placed:?}");
+    let other = format!("bench write --device {first} --size 4K --numa 1023");
+    assert_refused(&other, 1, "this machine has no NUMA node 1023: ");
     let overhead = run(&format!("bench overhead --device {first} --rounds 5 --large 64K"));
     assert!(overhead.code == 0 && overhead.stdout.contains("register read"), "{overhead:?}");
 }

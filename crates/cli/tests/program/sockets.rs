@@ -115,3 +115,43 @@ fn workloads_choose_their_memory() {
     let read = format!("bench read --lab {lab} --numa 2");
     assert_refused(&read, 1, "host0.numa_node: there is no socket 2: its host has 2, from 0 on");
 }
+
+/// A pair of root ports with a rate of its own has it in the matrix, and it is named as the limit;
+/// where it is forbidden, the lab's check and a flow say so.
+#[test]
+fn pairs_of_root_ports_have_their_own_rates() {
+    let test = "pairs_of_root_ports_have_their_own_rates";
+    let lab = two_sockets(test, "20", "true");
+    let text = std::fs::read_to_string(&lab).unwrap();
+    let pair = |keys: &[(&str, &str)]| {
+        let keys = keys.iter().map(|(key, value)| {
+            format!("{key} = {{ value = {value}, source = \"assumption: any\" }}\n")
+        });
+        let head = "\n[[peers]]\nfirst = \"card0\"\nsecond = \"card1\"\n".to_owned();
+        std::fs::write(&lab, text.clone() + &head + &keys.collect::<String>()).unwrap();
+    };
+    let figures = || {
+        let json = json_of(&format!("topo {lab} --matrix --json"));
+        let mut pairs = json["pairs"].as_array().unwrap().clone();
+        pairs.retain(|pair| pair["from"] == "card1" && pair["to"] == "card0");
+        let figure = |key: &str| number(&pairs[0][key]);
+        (figure("one_way_bytes_per_second"), figure("read_latency_ns"))
+    };
+    let before = figures();
+    pair(&[("allowed", "true"), ("latency_ns", "300"), ("gb_per_s", "0.5")]);
+    let (rate, latency) = figures();
+    assert!(before.0 > 3e9 && (rate / 5e8 - 1.0).abs() < 0.01, "{rate} after {before:?}");
+    // 64 B of a completion at 0.5 GB/s, in place of 20 GB/s of the hop.
+    assert!((latency - before.1 - 128.0 + 3.2).abs() < 0.01, "{latency} after {before:?}");
+    let flow = format!("bench traffic --lab {lab} --flow card0:card1:write:64K");
+    let json = document(&stdout_as_written(&format!("{flow} --json")));
+    let limit = &json["scenarios"][0]["why_not_faster"]["steps"][0]["limits"][0];
+    let words = "the 0.5 GB/s that host0 passes on between the root ports of card0 and card1";
+    assert_eq!((&limit["kind"], &limit["words"]), (&"peer_to_peer".into(), &words.into()));
+    pair(&[("allowed", "false")]);
+    let page = stdout_of(&format!("lab check {lab}"));
+    let note = "note: host0 forbids peer-to-peer between the root ports of card0 and card1 \
+                (peers[1].allowed is false)";
+    assert!(page.contains(note), "{page}");
+    assert_refused(&flow, 1, "between the root ports of this pair: peers[1].allowed is false");
+}

@@ -2,7 +2,8 @@
 //! Functions of this machine as plain data.
 
 use crosslane_results::machine as results;
-use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, PciFunction, Tree};
+use crosslane_vfio::Placement;
+use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, Machine, PciFunction, Tree};
 
 /// Base class of bridges (PCI code and ID assignment).
 const BRIDGES: u32 = 0x06;
@@ -42,12 +43,18 @@ fn summary(function: &PciFunction) -> results::FunctionSummary {
     }
 }
 
-/// Describes a function and every bridge above it.
-pub fn describe(tree: &Tree, function: &PciFunction) -> results::FunctionPath {
+/// Describes a function of a machine and every bridge above it.
+pub fn describe(machine: &Machine, tree: &Tree, function: &PciFunction) -> results::FunctionPath {
     let mut path = path_from_root(tree, function);
     path.pop();
     let above = path.into_iter().map(described).collect();
-    results::FunctionPath { function: described(function), above }
+    let buffers = placement(machine, function).to_string();
+    results::FunctionPath { function: described(function), above, buffers }
+}
+
+/// Returns the place of buffers for a function: tried out on this machine, planned for others.
+pub(super) fn placement(machine: &Machine, function: &PciFunction) -> Placement {
+    Placement::of_card(function.numa_node, machine)
 }
 
 fn described(function: &PciFunction) -> results::Function {

@@ -4,12 +4,13 @@
 use crosslane_driver::{PathEnd, Plan, Refusal};
 use crosslane_results::machine::{Finding, Severity};
 use crosslane_results::quantity::size_words;
+use crosslane_vfio::Placement;
 use crosslane_vfio::sysfs::{
     Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,
     in_the_way, iommu_groups, iommu_help, locking_right, rights, vfio_right, why_kept,
 };
 
-use super::describe::{error_words, link_words, path_from_root};
+use super::describe::{error_words, link_words, path_from_root, placement};
 
 fn finding(severity: Severity, what: &str, found: String, help: impl Into<String>) -> Finding {
     Finding { severity, what: what.to_owned(), found, help: help.into() }
@@ -33,15 +34,25 @@ pub fn examine_card(
     findings.extend(paths(tree, card, peer));
     findings.push(match card.numa_node {
         Some(node) => {
-            let help = format!("keep programs and their memory there: numactl -N {node} -m {node}");
+            let help = format!("keep programs there: numactl -N {node}");
             finding(Severity::Note, "NUMA node", node.to_string(), help)
         }
         None => finding(Severity::Ok, "NUMA node", "the machine names none".to_owned(), ""),
     });
+    findings.push(buffers(&placement(machine, card)));
     findings.extend(errors(tree, card));
     findings.push(hugepages(machine));
     findings.extend(rights(machine, card).into_iter().map(|right| of_right(right, Severity::Note)));
     findings
+}
+
+/// Returns the finding on the place of a card's buffers.
+fn buffers(placement: &Placement) -> Finding {
+    let (severity, help) = match placement.is_refused() {
+        true => (Severity::Problem, "docker run --cap-add SYS_NICE, or a cpuset with the node"),
+        false => (Severity::Ok, ""),
+    };
+    finding(severity, "buffers", placement.to_string(), help)
 }
 
 /// Returns the finding on a right; `missing` is the severity of its absence.

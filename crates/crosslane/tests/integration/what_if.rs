@@ -34,7 +34,7 @@ fn server() -> Lab {
 fn flows(arguments: &[&str], operations: u64) -> Flows {
     let request = |argument: &&str| {
         let flow: FlowArgument = argument.parse().unwrap();
-        flow.request(flow.sizes.sizes().next().unwrap())
+        flow.requests(flow.sizes.sizes().next().unwrap()).remove(0)
     };
     let choices = Choices::default().with_operations(operations);
     Flows { requests: arguments.iter().map(request).collect(), choices, seed: 1 }

@@ -216,7 +216,7 @@ impl Axes {
         let sizes: Vec<u64> = first.sizes.sizes().collect();
         crossed(points, &sizes, |point, size| {
             point.size_bytes = size;
-            point.flows = self.flows.iter().map(|flow| flow.request(size)).collect();
+            point.flows = self.flows.iter().flat_map(|flow| flow.requests(size)).collect();
         })
     }
 }

@@ -37,8 +37,14 @@ const PRESETS: [(&str, FlowKind, u64); 4] = [
     ("nvme-write", FlowKind::Read, 4096),
 ];
 
+/// Word of a flow from one endpoint to another by way of host memory.
+const COPY: &str = "copy";
+
 /// Returns the kind of a flow by its word, and the size of its operations if it is a preset.
 fn kind_of(word: &str) -> Result<(FlowKind, Option<u64>), String> {
+    if word == COPY {
+        return Ok((FlowKind::Write, None));
+    }
     let kinds = [FlowKind::Write, FlowKind::Read, FlowKind::WriteRead];
     let plain = kinds.into_iter().map(|kind| (kind_word(kind), kind, None));
     let presets = PRESETS.into_iter().map(|(name, kind, bytes)| (name, kind, Some(bytes)));
@@ -46,7 +52,8 @@ fn kind_of(word: &str) -> Result<(FlowKind, Option<u64>), String> {
     match all.clone().find(|(name, ..)| *name == word) {
         Some((_, kind, bytes)) => Ok((kind, bytes)),
         None => {
-            let known: Vec<&str> = all.by_ref().map(|(name, ..)| name).collect();
+            let mut known: Vec<&str> = all.by_ref().map(|(name, ..)| name).collect();
+            known.insert(3, COPY);
             Err(format!("{word} is not a kind of flow; known are {}", known.join(", ")))
         }
     }
@@ -59,8 +66,10 @@ pub struct FlowArgument {
     pub from: String,
     /// Owner of the memory: a host, or an endpoint, whose first BAR leads to it.
     pub to: String,
-    /// Kind of the operations.
+    /// Kind of the operations; of a copy, that of the endpoint that it comes from.
     pub kind: FlowKind,
+    /// Whether data go from one endpoint to another by way of host memory.
+    pub is_copy: bool,
     /// Sizes of one operation.
     pub sizes: SizeList,
     /// Longest payload of a write TLP or longest read request, if the user wants another one
@@ -69,11 +78,17 @@ pub struct FlowArgument {
 }
 
 impl FlowArgument {
-    /// The flow with operations of this size.
-    pub fn request(&self, operation_bytes: u64) -> FlowRequest {
-        FlowRequest::new(&self.from, &self.to, self.kind, operation_bytes)
-            .with_label(format!("--flow {self}"))
-            .with_payload_bytes(self.payload_bytes)
+    /// The flow with operations of this size; both flows of a copy.
+    pub fn requests(&self, operation_bytes: u64) -> Vec<FlowRequest> {
+        let flows = match self.is_copy {
+            true => FlowRequest::copy(&self.from, &self.to, operation_bytes).into(),
+            false => vec![FlowRequest::new(&self.from, &self.to, self.kind, operation_bytes)],
+        };
+        let asked = |flow: FlowRequest| {
+            let label = format!("--flow {self}");
+            flow.with_label(label).with_payload_bytes(self.payload_bytes)
+        };
+        flows.into_iter().map(asked).collect()
     }
 
     /// Returns the flows that it stands for in a lab: with `*`, one from each endpoint, to each
@@ -86,7 +101,7 @@ impl FlowArgument {
                 return vec![name.to_owned()];
             }
             let nodes = fabric.nodes().iter().filter(|node| node.kind == NodeKind::Endpoint);
-            let nodes = nodes.filter(|node| !is_target || has_bars(node));
+            let nodes = nodes.filter(|node| !is_target || self.is_copy || has_bars(node));
             nodes.map(|node| node.name.clone()).collect()
         };
         if self.from != EVERY && self.to != EVERY {
@@ -128,6 +143,7 @@ impl FromStr for FlowArgument {
         if from.is_empty() || to.is_empty() {
             return Err(format!("{text} lacks a name; a flow is {FORM}"));
         }
+        let is_copy = kind == COPY;
         let (kind, own_bytes) = kind_of(kind)?;
         let payload_bytes = payload.map(parse_payload).transpose();
         let payload_bytes = payload_bytes.map_err(|error| format!("a payload of {error}"))?;
@@ -135,13 +151,14 @@ impl FromStr for FlowArgument {
             (None, Some(bytes)) => SizeList::from(bytes),
             (size, _) => size.unwrap_or_default().parse()?,
         };
-        Ok(Self { from: from.into(), to: to.into(), kind, sizes, payload_bytes })
+        Ok(Self { from: from.into(), to: to.into(), kind, is_copy, sizes, payload_bytes })
     }
 }
 
 impl fmt::Display for FlowArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}:{}", self.from, self.to, kind_word(self.kind), self.sizes)?;
+        let kind = if self.is_copy { COPY } else { kind_word(self.kind) };
+        write!(f, "{}:{}:{kind}:{}", self.from, self.to, self.sizes)?;
         match self.payload_bytes {
             Some(bytes) => write!(f, ":{}", short_size(bytes.into())),
             None => Ok(()),
@@ -157,7 +174,7 @@ mod tests {
     fn flows_are_read_and_written() {
         for text in [
             "fpga1:host:write:64", "a:b:read:64..1M", "cpu:x-1.y:writeread:4K:256",
-            "*:*:write:64,1K..4K",
+            "*:*:write:64,1K..4K", "gpu0:gpu1:copy:4M",
         ] {
             assert_eq!(text.parse::<FlowArgument>().unwrap().to_string(), text);
         }
@@ -179,8 +196,8 @@ mod tests {
             ("a:b:write:1:2:3", "a:b:write:1:2:3 has 6 parts; a flow is "),
             (":b:write:64", ":b:write:64 lacks a name; "),
             (
-                "a:b:copy:64",
-                "copy is not a kind of flow; known are write, read, writeread, nic-receive",
+                "a:b:move:64",
+                "move is not a kind of flow; known are write, read, writeread, copy, nic-receive",
             ),
             ("a:b:nvme", "a:b:nvme has 3 parts; a flow is "),
             ("a:b:write:64Q", "64Q is not a size"),

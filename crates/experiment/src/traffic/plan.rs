@@ -82,6 +82,17 @@ pub struct FlowRequest {
     /// Whether its requests carry the relaxed ordering attribute, as [`Choices::relaxed`] says of
     /// all flows.
     pub relaxed: bool,
+    /// Its half of a copy from one endpoint to another by way of host memory.
+    pub(crate) half: Option<Half>,
+}
+
+/// A half of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    /// The first endpoint writes into host memory.
+    In,
+    /// The second one reads it there; the first half is the flow before.
+    Out,
 }
 
 setters!(FlowRequest {
@@ -95,7 +106,19 @@ impl FlowRequest {
     pub fn new(from: &str, to: &str, kind: FlowKind, operation_bytes: u64) -> Self {
         let label = format!("{from}:{to}:{}", kind_word(kind));
         let (from, to) = (from.to_owned(), to.to_owned());
-        Self { label, from, to, kind, operation_bytes, payload_bytes: None, relaxed: false }
+        let (payload_bytes, relaxed, half) = (None, false, None);
+        Self { label, from, to, kind, operation_bytes, payload_bytes, relaxed, half }
+    }
+
+    /// Asks for a copy from one endpoint to another by way of host memory, in chunks of so many
+    /// bytes: the flows of both, one behind the other. As many chunks as operations are in flight
+    /// have room in memory, or two.
+    pub fn copy(from: &str, to: &str, chunk_bytes: u64) -> [Self; 2] {
+        let half = |from: &str, to: &str, kind, half| {
+            let half = Some(half);
+            Self { half, ..Self::new(from, to, kind, chunk_bytes) }
+        };
+        [half(from, to, FlowKind::Write, Half::In), half(to, from, FlowKind::Read, Half::Out)]
     }
 
     fn refused(&self, problem: String) -> ExperimentError {
@@ -120,6 +143,8 @@ pub struct PlannedFlow {
     pub completions: Vec<DirectionId>,
     /// Operations that the requester may have in flight, if those of a core's loads limit it.
     pub most_in_flight: Option<u32>,
+    /// Whether it reads what the flow before it writes.
+    pub is_copied: bool,
 }
 
 impl PlannedFlow {
@@ -399,6 +424,27 @@ fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
     }
 }
 
+/// Buffers of a copy, unless operations in flight are given.
+const COPY_BUFFERS: u64 = 2;
+
+/// Returns the host by whose memory a copy goes from one endpoint to another.
+fn host_between(
+    lab: &RunningLab,
+    request: &FlowRequest,
+    ends: [NodeId; 2],
+    place: Option<Place>,
+) -> Result<NodeId> {
+    let fabric = &lab.fabric;
+    let is_endpoint = |end: &NodeId| fabric.node(*end).kind == NodeKind::Endpoint;
+    if !ends.iter().all(is_endpoint) || place.is_some() {
+        let problem = "a copy goes from an endpoint to another by way of their host's memory";
+        return Err(request.refused(problem.to_owned()));
+    }
+    let host = lab.hosts.iter().find(|host| host.id == fabric.node(ends[0]).host);
+    let none = || request.refused("its endpoints have no host".to_owned());
+    host.map(|host| host.root_complex).ok_or_else(none)
+}
+
 /// Makes the flows of a run ready.
 ///
 /// # Errors
@@ -417,9 +463,13 @@ pub fn plan(
         let (name, place) = split_place(&request.to);
         let to = find_end(lab, name, request)?;
         check_ends(lab, request, from, to)?;
+        let (to, place) = match request.half {
+            Some(_) => (host_between(lab, request, [from, to], place)?, None),
+            None => (to, place),
+        };
         ends.push(((from, source), to, memory_of(lab, to, place, request)?));
     }
-    let mut planned = Vec::new();
+    let mut planned: Vec<PlannedFlow> = Vec::new();
     for (index, request) in requests.iter().enumerate() {
         let bytes = request.operation_bytes;
         let (from, to, memory) = &ends[index];
@@ -430,8 +480,19 @@ pub fn plan(
         };
         let (before, count) = (of_same(&ends[..index]), of_same(&ends));
         let outstanding = choices.outstanding;
-        let window = window(memory, (before, count), request, &choices)?;
+        let mut window = window(memory, (before, count), request, &choices)?;
         let kind = request.kind;
+        if request.half.is_some() {
+            if choices.random {
+                return Err(request.refused("the chunks of a copy are in their order".to_owned()));
+            }
+            window.operations = outstanding.map_or(COPY_BUFFERS, u64::from).min(window.operations);
+            window.bytes = window.operations * Flow::stride_of(bytes);
+        }
+        let first = planned.last().filter(|_| request.half == Some(Half::Out));
+        if let Some(first) = first {
+            window.target = first.flow.target;
+        }
         let is_load = kind == FlowKind::Read && matches!(source, FlowSource::Core { .. });
         if choices.write_combined && !is_load {
             let problem = "only reads of a host's cores go through a write-combined mapping";
@@ -456,8 +517,9 @@ pub fn plan(
             }));
         }
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
-        let by_default = match most {
-            Some(most) if most > 1 => by_default.min(most),
+        let by_default = match (request.half, most) {
+            (Some(_), _) => window.operations as u32,
+            (None, Some(most)) if most > 1 => by_default.min(most),
             _ => by_default,
         };
         let flow = Flow {
@@ -493,6 +555,7 @@ pub fn plan(
             requests: route(fabric, from, to, Cargo::Requests),
             completions,
             most_in_flight: most,
+            is_copied: request.half == Some(Half::Out),
         });
     }
     Ok(planned)

@@ -180,20 +180,26 @@ impl Scenario<TrafficWork> {
         request: &FlowRequest,
         planned: &PlannedFlow,
     ) -> Result<()> {
-        // Where the way enters a root complex and leaves it.
+        // Where the way enters a root complex and leaves it: the links there.
         let passed = planned.requests.windows(2).find_map(|pair| {
             let (into, out) = (fabric.direction_ends(pair[0]).1, fabric.direction_ends(pair[1]).0);
             let (into, out) = (fabric.port(into), fabric.port(out));
             let is_root = fabric.node(into.node).kind == NodeKind::RootComplex;
-            is_root.then_some((into.node, into.socket == out.socket))
+            let links = [pair[0].link, pair[1].link];
+            is_root.then_some((into.node, into.socket == out.socket, links))
         });
-        let Some((root, is_one_socket)) = passed else { return Ok(()) };
+        let Some((root, is_one_socket, links)) = passed else { return Ok(()) };
         let (name, host) = (&fabric.node(root).name, usize::from(fabric.node(root).host.0));
         let part = &self.lab.file().hosts[host].part;
         let between = part.parameters.sockets.filter(|_| !is_one_socket);
-        let (way, what, key) = match between {
-            None => (part.parameters.peer_to_peer, "its root ports", &part.peer_to_peer_keys[0]),
-            Some(sockets) => {
+        let below = links.map(|link| &fabric.node(fabric.port(fabric.link(link).lower).node).name);
+        let own = self.lab.file().peers_between(below[0], below[1]);
+        let (way, what, key) = match (own, between) {
+            (Some(own), _) => (own.peer_to_peer, "the root ports of this pair", &own.allowed_key),
+            (None, None) => {
+                (part.parameters.peer_to_peer, "its root ports", &part.peer_to_peer_keys[0])
+            }
+            (None, Some(sockets)) => {
                 let what = "root ports of different sockets";
                 (sockets.peer_to_peer, what, &part.peer_to_peer_keys[1])
             }
@@ -233,8 +239,19 @@ impl Scenario<TrafficWork> {
         }
         lab.fabric.set_shuffle(self.work.shuffle);
         lab.fabric.set_dllps_free(self.dllps_free);
-        let ids = planned.iter().map(|flow| lab.fabric.start_flow(flow.flow.clone()));
-        let ids = ids.collect::<Result<_, _>>()?;
+        let mut ids: Vec<FlowId> = Vec::new();
+        let mut left = &planned[..];
+        while let Some((first, others)) = left.split_first() {
+            let second = others.first().filter(|flow| flow.is_copied);
+            match second {
+                Some(second) => {
+                    let (first, second) = (first.flow.clone(), second.flow.clone());
+                    ids.extend(lab.fabric.start_copy(first, second)?);
+                }
+                None => ids.push(lab.fabric.start_flow(first.flow.clone())?),
+            }
+            left = &others[usize::from(second.is_some())..];
+        }
         Ok(Started { lab, planned, ids })
     }
 }

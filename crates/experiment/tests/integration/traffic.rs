@@ -14,7 +14,7 @@ fn flow(text: &str) -> FlowArgument {
 
 fn scenario(lab: &str, text: &str, choices: Choices) -> Scenario<TrafficWork> {
     let flow = flow(text);
-    let flows = flow.sizes.sizes().map(|bytes| flow.request(bytes)).collect();
+    let flows = flow.sizes.sizes().flat_map(|bytes| flow.requests(bytes)).collect();
     let work = TrafficWork { flows, choices, shuffle: false };
     Scenario::new(Arc::new(open(lab).unwrap()), work)
 }
@@ -104,4 +104,32 @@ fn a_sweep_of_links_raises_their_ports() {
     };
     let shares: Vec<f64> = points.iter().map(share).collect();
     assert!(shares.iter().all(|share| (0.95..=1.0).contains(share)), "{shares:?}");
+}
+
+/// A copy is a write of one endpoint and a read of the other at the same place in memory; with one
+/// buffer it takes the sum of their times, and with more less.
+#[test]
+fn a_copy_goes_by_way_of_host_memory() {
+    let run = |outstanding: Option<u32>| {
+        let choices = Choices::default().with_operations(32).with_outstanding(outstanding);
+        let scenario = scenario("rosta", "fpga1:fpga5:copy:64K", choices);
+        let outcome = scenario.run(&(), None).unwrap();
+        assert_eq!((outcome.error_count, &outcome.errors), (0, &Vec::new()));
+        let [written, read] = &outcome.flows[..] else { panic!("two flows") };
+        assert_eq!(written.planned.words(), "fpga1 -> host0, write");
+        assert_eq!(read.planned.words(), "fpga5 -> host0, read");
+        assert_eq!(written.planned.flow.target, read.planned.flow.target);
+        (read.report.bytes_per_second(), written.planned.flow.window_bytes)
+    };
+    let (one, two, many) = (run(Some(1)), run(None), run(Some(16)));
+    assert_eq!([one.1, two.1, many.1], [64 << 10, 128 << 10, 1 << 20]);
+    assert!(one.0 < 0.6 * two.0 && two.0 <= many.0, "{one:?} {two:?} {many:?}");
+    for (text, words) in [
+        ("fpga1:host0:copy:4K", "a copy goes from an endpoint to another"),
+        ("host0:fpga1:copy:4K", "a copy goes from an endpoint to another"),
+        ("fpga1:fpga2.bar0:copy:4K", "a copy goes from an endpoint to another"),
+    ] {
+        let error = scenario("rosta", text, Choices::default()).run(&(), None).unwrap_err();
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }

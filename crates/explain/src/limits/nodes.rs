@@ -67,24 +67,42 @@ fn between_root_ports(spots: &mut Spots<'_>) {
             && !matches!(transfer.target, Target::Host(_))
             && ways.reaches_root(transfer)
     };
-    for index in ways.hosts(passes) {
+    let words_of = |rule: PeerToPeer| match rule {
+        PeerToPeer::Allowed { bytes_per_second: rate, .. } if rate.is_finite() => {
+            Some(format!("the {} that {{}} passes on between", rate_words(rate)))
+        }
+        PeerToPeer::Allowed { latency, .. } if latency > NO_TIME => {
+            Some(format!("the {latency} that {{}} takes between"))
+        }
+        _ => None,
+    };
+    let at_once = PeerToPeer::Allowed { latency: NO_TIME, bytes_per_second: f64::INFINITY };
+    let own = |transfer: &Transfer| ways.peers(spots.file, transfer);
+    for index in ways.hosts(|transfer| passes(transfer) && own(transfer).is_none()) {
         let host = &spots.file.hosts[index];
-        let PeerToPeer::Allowed { latency, bytes_per_second } = host.part.parameters.peer_to_peer
-        else {
-            continue;
-        };
-        let words = match bytes_per_second {
-            rate if rate.is_finite() => {
-                format!("the {} that {{}} passes on between its root ports", rate_words(rate))
+        let words = match host.part.parameters.peer_to_peer {
+            PeerToPeer::Allowed { latency, bytes_per_second: rate } if rate.is_infinite() => {
+                (latency > NO_TIME)
+                    .then(|| format!("the {latency} that {{}} takes from a root port to the next"))
             }
-            _ if latency > NO_TIME => {
-                format!("the {latency} that {{}} takes from a root port to the next")
-            }
-            _ => continue,
+            rule => words_of(rule).map(|words| format!("{words} its root ports")),
         };
-        spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", |part| {
-            let (latency, bytes_per_second) = (NO_TIME, f64::INFINITY);
-            part.parameters.peer_to_peer = PeerToPeer::Allowed { latency, bytes_per_second };
+        let Some(words) = words else { continue };
+        spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", move |part| {
+            part.parameters.peer_to_peer = at_once;
+        });
+    }
+    let mut pairs: Vec<usize> = ways.transfers.iter().filter_map(own).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    for index in pairs {
+        let pair = &spots.file.peers[index];
+        let Some(words) = words_of(pair.peer_to_peer) else { continue };
+        let words = format!("{words} the root ports of {} and {}", pair.first, pair.second);
+        let host = spots.file.root_link(&pair.first).map(|link| &spots.file.links[link].upper);
+        let host = host.map_or("", String::as_str);
+        spots.add(LimitKind::PeerToPeer, host, words, "any rate, at once", move |file| {
+            file.peers[index].peer_to_peer = at_once;
         });
     }
 }

@@ -257,6 +257,16 @@ impl Ways {
         receivers.any(|port| matches!(port, PortRef::Root(_)))
     }
 
+    /// Returns the pair of root ports with a rule of its own that a transfer passes, by its index.
+    pub fn peers(&self, file: &LabFile, transfer: &Transfer) -> Option<usize> {
+        transfer.requests.windows(2).find_map(|pair| {
+            let is_root = matches!(self.ends(pair[0]).1.parameters, PortRef::Root(_));
+            let below = |direction| &file.links[link_of(direction)].lower;
+            let own = file.peers_between(below(pair[0]), below(pair[1])).filter(|_| is_root)?;
+            file.peers.iter().position(|peers| std::ptr::eq(peers, own))
+        })
+    }
+
     /// Lists the links that TLPs of the run cross, in the order of the lab file.
     pub fn links(&self) -> Vec<usize> {
         let mut links: Vec<usize> =

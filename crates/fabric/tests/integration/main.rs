@@ -5,6 +5,7 @@ mod acks;
 mod bad_tlps;
 mod closed_form;
 mod completion_splits;
+mod copies;
 mod crossbar;
 mod determinism;
 mod device;

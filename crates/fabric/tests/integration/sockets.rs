@@ -174,6 +174,81 @@ fn peers_across_may_be_forbidden() {
     assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
 }
 
+/// A pair of root ports may have a rule of its own: a latency, and a rate each way that no other
+/// pair takes a share of. Across sockets it shares the hop.
+#[test]
+fn a_pair_of_root_ports_has_its_own_rule() {
+    let rule =
+        |latency, bytes_per_second| PeerToPeer::Allowed { latency: ns(latency), bytes_per_second };
+    let stand_of = |settings: &Settings, pairs: &[([usize; 2], PeerToPeer)]| {
+        let mut stand = root_ports(settings, 4);
+        for (pair, rule) in pairs {
+            let ports = pair.map(|port| stand.fabric.node(stand.root).ports[port]);
+            stand.fabric.set_peers(ports, *rule);
+            let [first, second] = ports;
+            assert_eq!(stand.fabric.peers(second, first), Some(*rule));
+        }
+        stand
+    };
+    let several = bounded(f64::INFINITY);
+    let one = Settings { sockets: None, ..several.clone() };
+    for (mut settings, to, general) in [(one, 1, 100), (several.clone(), 2, 100), (several, 1, 400)]
+    {
+        settings.peer_to_peer = rule(100, f64::INFINITY);
+        if let Some(sockets) = &mut settings.sockets {
+            sockets.peer_to_peer = rule(400, f64::INFINITY);
+        }
+        let latency = |pairs: &[([usize; 2], PeerToPeer)], from: usize, to: usize| {
+            let mut stand = stand_of(&settings, pairs);
+            let flow = stand.flow(from, FlowKind::Write, stand.bar(to), 64).times(1);
+            stand.run_one(flow).latencies_ps[0]
+        };
+        let plain = latency(&[], 0, to) - general * 1000;
+        // 64 B at 1 GB/s; the last rule of a pair is in force, whichever end is named first.
+        let own = [([0, to], rule(50, 9e9)), ([to, 0], rule(900, 1e9))];
+        for (from, to) in [(0, to), (to, 0)] {
+            assert_eq!(latency(&own, from, to), plain + 900_000 + 64_000);
+        }
+        assert_eq!(latency(&own, 3, to), latency(&[], 3, to));
+        // Each way has the rate, beside another pair's.
+        settings.peer_to_peer = rule(100, 5e9);
+        if let Some(sockets) = &mut settings.sockets {
+            sockets.peer_to_peer = rule(400, 2e9);
+        }
+        let mut stand = stand_of(&settings, &[([0, to], rule(900, 1e9))]);
+        let ways = [(0, to), (to, 0), (3, if to == 1 { 2 } else { 1 })];
+        let flows = ways.map(|(from, to)| stand.flow(from, FlowKind::Write, stand.bar(to), 4096));
+        let got = rates(&mut stand, flows.into());
+        let other = if settings.sockets.is_some() && to == 1 { 2e9 } else { 5e9 };
+        for (rate, expected) in got.iter().zip([1e9, 1e9, other]) {
+            assert!(off(*rate, expected) < 5e-3, "{to}: {got:?}");
+        }
+        // A pair may be forbidden where others are allowed, and the reverse.
+        for (general, own, failed) in
+            [(rule(100, 5e9), PeerToPeer::Forbidden, 4), (PeerToPeer::Forbidden, rule(9, 1e9), 0)]
+        {
+            settings.peer_to_peer = general;
+            if let Some(sockets) = &mut settings.sockets {
+                sockets.peer_to_peer = general;
+            }
+            let mut stand = stand_of(&settings, &[([0, to], own)]);
+            let flow = stand.flow(to, FlowKind::Read, stand.bar(0), 64).times(4);
+            let ids = stand.start([flow]);
+            stand.fabric.run(None);
+            assert_eq!(stand.reports(&ids)[0].failed, failed);
+            assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+        }
+    }
+    // What a pair sends across takes its share of the hop.
+    let mut stand = stand_of(&bounded(3e9), &[([0, 1], rule(500, f64::INFINITY))]);
+    let flows = vec![
+        stand.flow(0, FlowKind::Write, stand.bar(1), 4096),
+        stand.flow(2, FlowKind::Write, BusAddress(FAR), 4096),
+    ];
+    let got = rates(&mut stand, flows);
+    assert!(off(got.iter().sum(), 3e9) < 2e-2, "{got:?}");
+}
+
 /// A write behind one to the other socket is not seen before it, nor does a read pass it, unless
 /// its ordering is relaxed; those of other root ports do not wait.
 #[test]

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crosslane_fabric::parameters::LinkParameters;
+use crosslane_fabric::parameters::{LinkParameters, PeerToPeer};
 use crosslane_fabric::{MAX_NODES, MAX_SOCKETS};
 
-use super::parts::{EndpointPart, PartKind, RootComplexPart, SwitchPart, link, wrong_kind};
+use super::parts::{
+    EndpointPart, PartKind, RootComplexPart, SwitchPart, link, peer_to_peer, wrong_kind,
+};
 use super::table::{Table, Word};
 use super::{LabFile, Part, check_name, networks};
 use crate::error::{Problem, Result, nearest};
@@ -86,6 +88,22 @@ pub struct LinkInstance {
     pub(crate) socket_span: Range<usize>,
     pub(crate) lower_span: Range<usize>,
     pub(crate) rate_span: Range<usize>,
+}
+
+/// A pair of root ports with a rule of its own for peers.
+#[derive(Clone, Debug)]
+pub struct PeersInstance {
+    /// Name of a switch or endpoint below one of the root ports.
+    pub first: String,
+    /// Name of one below the other.
+    pub second: String,
+    /// Transfers between the two, either way.
+    pub peer_to_peer: PeerToPeer,
+    /// Path of its key `allowed`, for messages.
+    pub allowed_key: String,
+    pub(crate) path: String,
+    pub(crate) first_span: Range<usize>,
+    pub(crate) second_span: Range<usize>,
 }
 
 pub(super) type Parts<'a> = BTreeMap<String, Part<'a>>;
@@ -189,6 +207,9 @@ pub(super) fn read<'a>(root: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -
     }
     for table in root.list("link")? {
         links(&table, parts, lab)?;
+    }
+    for table in root.list("peers")? {
+        peers(&table, lab)?;
     }
     for table in root.list("network")? {
         networks::networks(&table, parts, lab)?;
@@ -295,5 +316,22 @@ fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<
             rate_span: with_part.span_of("width"),
         });
     }
+    Ok(())
+}
+
+/// Reads a pair of root ports.
+fn peers(table: &Table<'_>, lab: &mut LabFile) -> Result<()> {
+    table.only_known()?;
+    table.limit("first", "pairs of a lab", lab.peers.len() + 1, MAX_NODES)?;
+    let (first, second) = (table.needed_word("first")?, table.needed_word("second")?);
+    lab.peers.push(PeersInstance {
+        first: first.text,
+        second: second.text,
+        peer_to_peer: peer_to_peer(table)?,
+        allowed_key: table.path_of("allowed"),
+        path: table.path().to_owned(),
+        first_span: first.span,
+        second_span: second.span,
+    });
     Ok(())
 }

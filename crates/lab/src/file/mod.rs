@@ -25,7 +25,9 @@ use constant::Constant;
 pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
 pub(crate) use instances::no_socket;
-pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
+pub use instances::{
+    EndpointInstance, HostBuffers, HostInstance, LinkInstance, PeersInstance, SwitchInstance,
+};
 pub(crate) use model::requester_key;
 pub(crate) use networks::Share;
 pub use networks::{NetworkInstance, TorusInstance};
@@ -71,6 +73,8 @@ pub struct LabFile {
     pub endpoints: Vec<EndpointInstance>,
     /// Links, in the order in which they add ports.
     pub links: Vec<LinkInstance>,
+    /// Pairs of root ports with rules of their own for peers.
+    pub peers: Vec<PeersInstance>,
     /// Network links between NICs.
     pub networks: Vec<NetworkInstance>,
     /// Tori of network processors.
@@ -169,6 +173,34 @@ impl LabFile {
         Some(raised)
     }
 
+    /// Returns the link of the root port above a switch or an endpoint, as an index.
+    pub fn root_link(&self, name: &str) -> Option<usize> {
+        let above = |name: &str| self.links.iter().position(|link| link.lower == name);
+        let mut link = above(name)?;
+        // The check of the wiring finds rings.
+        for _ in 0..self.links.len() {
+            match above(&self.links[link].upper) {
+                Some(upper) => link = upper,
+                None => break,
+            }
+        }
+        Some(link)
+    }
+
+    /// Returns the pair of the root ports above two switches or endpoints, if it has a rule of its
+    /// own.
+    pub fn peers_between(&self, one: &str, other: &str) -> Option<&PeersInstance> {
+        if self.peers.is_empty() {
+            return None;
+        }
+        let ends = [self.root_link(one)?, self.root_link(other)?];
+        self.peers.iter().find(|peers| {
+            let of = |name: &str| self.root_link(name);
+            let (first, second) = (of(&peers.first), of(&peers.second));
+            [first, second] == ends.map(Some) || [second, first] == ends.map(Some)
+        })
+    }
+
     /// Returns the position of a problem with an instance.
     pub(crate) fn place(&self, span: std::ops::Range<usize>, key: &str) -> Position {
         Position::new(self.file.clone(), self.text.clone(), span, key.to_owned())
@@ -251,6 +283,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile> {
         switches: Vec::new(),
         endpoints: Vec::new(),
         links: Vec::new(),
+        peers: Vec::new(),
         networks: Vec::new(),
         tori: Vec::new(),
         measurements: measurements(root)?,

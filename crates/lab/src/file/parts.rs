@@ -335,7 +335,7 @@ fn completer(table: &Table<'_>) -> Result<CompleterParameters> {
     Ok(completer)
 }
 
-fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
+pub(super) fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
     if !table.truth("allowed")? {
         return Ok(PeerToPeer::Forbidden);
     }

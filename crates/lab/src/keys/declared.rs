@@ -63,6 +63,8 @@ tables! {
         endpoint: List(&ENDPOINT) => Nothing;
         /// Links.
         link: List(&LINK) => Nothing;
+        /// Pairs of root ports with rules of their own for peers.
+        peers: List(&PEERS) => Nothing;
         /// Network links between NICs.
         network: List(&NETWORK) => Nothing;
         /// Tori of network processors.
@@ -149,6 +151,15 @@ tables! {
         /// Below a host: largest Max_Payload_Size of this root port and all that is below it,
         /// bytes, whatever the rest of the host has; left out, one for all of the host.
         max_payload_limit_bytes: PowerOfTwo(LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES) => Nothing;
+    }
+
+    /// Transfers between two root ports of a host, either way, in place of the host's
+    /// `peer_to_peer` or `hop.peer_to_peer`. Each way has the rate.
+    pub(crate) PEERS "peers": PEERS_ACROSS {
+        /// A switch or an endpoint: it stands for the root port above it.
+        first: Name;
+        /// One below another root port of the same host.
+        second: Name;
     }
 
     /// A network link between two NICs, or several.

@@ -134,6 +134,7 @@ impl Lab {
                 file.switches.retain(|switch| is_here(&root(&switch.name)));
                 file.endpoints.retain(|endpoint| is_here(&root(&endpoint.name)));
                 file.links.retain(|link| is_here(&root(&link.lower)));
+                file.peers.retain(|peers| is_here(&root(&peers.first)));
                 file.tori[0].share = Some(Share { part, of_node: of_node.clone() });
             })?;
             let links = (0..).map(LinkId).zip(&file.links);

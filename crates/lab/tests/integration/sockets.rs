@@ -72,6 +72,54 @@ fn the_keys_of_a_lab_file() {
     assert_eq!(buffers, [4 * GIB..11 * GIB, 11 * GIB..18 * GIB]);
 }
 
+/// Returns a pair of root ports with a rule of its own.
+fn pair(first: &str, second: &str, keys: &str) -> String {
+    format!("[[peers]]\nfirst = \"{first}\"\nsecond = \"{second}\"\n{keys}\n")
+}
+
+const ALLOWED: &str = "allowed = { value = true, source = \"assumption: any\" }\n\
+                       latency_ns = { value = 700, source = \"assumption: any\" }\n\
+                       gb_per_s = { value = 2, source = \"assumption: any\" }\n";
+
+#[test]
+fn pairs_of_root_ports_have_their_own_rules() {
+    let before = |text: String| two_sockets(("[[endpoint]]", &(text + "[[endpoint]]")));
+    let lab = before(pair("card1", "card0", ALLOWED)).unwrap();
+    let rule = PeerToPeer::Allowed { latency: ns(700), bytes_per_second: 2e9 };
+    let found = lab.file().peers_between("card0", "card1").unwrap();
+    assert_eq!((found.peer_to_peer, found.allowed_key.as_str()), (rule, "peers[1].allowed"));
+    assert!(lab.file().peers_between("card0", "card0").is_none());
+    let rule_in = |lab: &Lab| {
+        let mut built = lab.build(1).unwrap();
+        let ports = ["card0", "card1"].map(|card| {
+            let port = built.find_port(card).unwrap();
+            built.fabric.link(built.fabric.port(port).link.unwrap()).upper
+        });
+        built.fabric.peers(ports[0], ports[1])
+    };
+    assert_eq!(rule_in(&lab), Some(rule));
+    let slower = lab.with_constant("peers[1].gb_per_s", 1.0).unwrap();
+    let rule = PeerToPeer::Allowed { latency: ns(700), bytes_per_second: 1e9 };
+    assert_eq!(rule_in(&slower), Some(rule));
+    let forbidden = "allowed = { value = false, source = \"assumption: any\" }\n";
+    let lab = before(pair("card0", "card1", forbidden)).unwrap();
+    assert_eq!(rule_in(&lab), Some(PeerToPeer::Forbidden));
+    for (text, sentence) in [
+        (pair("card0", "card0", ALLOWED), "card0 and card0 are below one root port, host0.port"),
+        (pair("card0", "card7", ALLOWED), "card7"),
+        (pair("card0", "host0", ALLOWED), "host0 is a host"),
+        (pair("card0", "card1", ""), "peers[1] needs the key allowed"),
+        (
+            pair("card0", "card1", ALLOWED) + &pair("card1", "card0", ALLOWED),
+            "are a pair already, in line",
+        ),
+        (pair("card0", "card1", "rate = 1\n"), "rate"),
+    ] {
+        let error = before(text).unwrap_err();
+        assert!(error.contains(sentence), "{sentence}: {error}");
+    }
+}
+
 #[test]
 fn sockets_that_a_host_lacks_are_refused() {
     let hop = "sockets = { value = 2, source = \"assumption: any\" }\n";

@@ -41,6 +41,9 @@ pub fn functions(list: &FunctionList, columns: Columns) -> String {
     table.least_first(&["node", "group", "link"]).to_text(columns.tables)
 }
 
+/// Name of a property.
+const NUMA_NODE: &str = "NUMA node";
+
 const PORT: [Field<Function>; 7] = [
     ("on the way from the root", |it| it.address.clone()),
     ("kind", kind_words),
@@ -91,7 +94,12 @@ pub fn function(path: &FunctionPath, columns: Columns) -> String {
         it.subsystem,
     );
     let mut facts = Table::headed("what | value");
-    properties(it).into_iter().for_each(|(what, value)| facts.row([what.to_owned(), value]));
+    for (what, value) in properties(it) {
+        facts.row([what.to_owned(), value]);
+        if what == NUMA_NODE {
+            facts.row(["buffers".to_owned(), path.buffers.clone()]);
+        }
+    }
     let ports = Table::of(&PORT, path.above.iter().chain([it])).least_first(&["MRRS", "of"]);
     let [facts, ports] = [facts, ports].map(|table| table.to_text(columns.tables));
     format!("{}\n\n{facts}\n{ports}", fitted(&heading, columns))
@@ -110,7 +118,7 @@ fn properties(it: &Function) -> Vec<(&'static str, String)> {
         format!("{}{kind}: {}", group.number, group.members.join(", "))
     });
     let node = it.numa_node.map_or("none".to_owned(), |node| node.to_string());
-    let mut facts = vec![("driver", driver), ("IOMMU group", group), ("NUMA node", node)];
+    let mut facts = vec![("driver", driver), ("IOMMU group", group), (NUMA_NODE, node)];
     facts.extend(it.link.map(|link| ("link", rates_words(link, it.link_capability))));
     if let (Some(memory), Some(master)) = (it.memory_enabled, it.bus_master) {
         facts.push(("command", format!("memory {}, bus master {}", on(memory), on(master))));

@@ -70,7 +70,8 @@ pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64)> {
         // As many as have separate places.
         false => (window_bytes / size_bytes).min(BANDWIDTH_OUTSTANDING.into()) as u32,
     };
-    measure(lab, &row.test, &Load { window_bytes, operations, outstanding, scattered: true })
+    let load = Load { window_bytes, operations, filled_bytes: 0, outstanding, scattered: true };
+    measure(lab, &row.test, &load)
 }
 
 /// Returns all rows, as Markdown.

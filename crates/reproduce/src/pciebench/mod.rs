@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource, Region};
+use crosslane_fabric::{Flow, FlowId, FlowKind, FlowReport, FlowSource, Region};
 use crosslane_lab::{CheckedFlows, Constant, Lab, LabFile, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
@@ -275,7 +275,8 @@ impl Labs {
             if row.is_latency() { (of_latency, 1) } else { (of_bandwidth, BANDWIDTH_OUTSTANDING) };
         let stride = row.test.size_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
         let window_bytes = stride * u64::from(outstanding);
-        let load = Load { window_bytes, operations, outstanding, scattered: false };
+        let load =
+            Load { window_bytes, operations, filled_bytes: 0, outstanding, scattered: false };
         measure(lab, &row.test, &load)
     }
 
@@ -332,11 +333,16 @@ fn chill(file: &mut LabFile) {
     }
 }
 
+/// Bytes of an operation that fills a cache.
+const FILLING_OPERATION_BYTES: u64 = 4096;
+
 /// Requests by which a row is measured.
 struct Load {
     /// Memory of each kind.
     window_bytes: u64,
     operations: u64,
+    /// Bytes that are written before.
+    filled_bytes: u64,
     outstanding: u32,
     scattered: bool,
 }
@@ -351,31 +357,45 @@ fn measure(lab: &Lab, test: &Test, load: &Load) -> Result<(f64, f64)> {
     };
     let mut running = lab.build(SEED)?;
     let card = running.find("nfp").ok_or_else(|| failed("the lab has no nfp".to_owned()))?;
+    let flow = |kind: FlowKind, target: u64| Flow {
+        name: format!("{kind:?}"),
+        source: FlowSource::Endpoint(card),
+        kind,
+        target: BusAddress(target),
+        window_bytes: load.window_bytes,
+        operation_bytes: *size_bytes,
+        tlp_bytes: None,
+        force: false,
+        operations: load.operations,
+        outstanding: load.outstanding,
+        region: Region::Uncached,
+        relaxed_ordering: false,
+        scattered: load.scattered,
+        start: Picoseconds::ZERO,
+    };
+    let mut run = |flows: &[Flow]| {
+        let started = flows.iter().map(|flow| running.fabric.start_flow(flow.clone()));
+        let started: Vec<FlowId> =
+            started.collect::<Result<_, _>>().map_err(|error| failed(error.to_string()))?;
+        let run = CheckedFlows::new(&mut running.fabric).with_limit(TIME_LIMIT);
+        run.run().map_err(|error| failed(error.to_string()))?;
+        Ok::<_, ReproduceError>(started)
+    };
     // Buffers begin at a page boundary.
-    let mut target = running.hosts[0].buffers.start;
-    let mut flows = Vec::new();
-    for &kind in name.kinds() {
-        let flow = running.fabric.start_flow(Flow {
-            name: format!("{kind:?}"),
-            source: FlowSource::Endpoint(card),
-            kind,
-            target: BusAddress(target),
-            window_bytes: load.window_bytes,
-            operation_bytes: *size_bytes,
-            tlp_bytes: None,
-            force: false,
-            operations: load.operations,
-            outstanding: load.outstanding,
-            region: Region::Uncached,
-            relaxed_ordering: false,
-            scattered: load.scattered,
-            start: Picoseconds::ZERO,
-        });
-        flows.push(flow.map_err(|error| failed(error.to_string()))?);
-        target += load.window_bytes;
+    let start = running.hosts[0].buffers.start;
+    if load.filled_bytes > 0 {
+        run(&[Flow {
+            operation_bytes: FILLING_OPERATION_BYTES,
+            operations: load.filled_bytes / FILLING_OPERATION_BYTES,
+            outstanding: BANDWIDTH_OUTSTANDING,
+            scattered: false,
+            ..flow(FlowKind::Write, start)
+        }])?;
     }
-    let run = CheckedFlows::new(&mut running.fabric).with_limit(TIME_LIMIT);
-    run.run().map_err(|error| failed(error.to_string()))?;
+    let targets = (0_u64..).map(|index| start + index * load.window_bytes);
+    let flows: Vec<Flow> =
+        name.kinds().iter().zip(targets).map(|(kind, target)| flow(*kind, target)).collect();
+    let flows = run(&flows)?;
     let mut figure = f64::INFINITY;
     for flow in flows {
         let report = running.fabric.flow_report(flow);

@@ -16,8 +16,8 @@ use rayon::prelude::*;
 
 use super::iommu::simulate;
 use super::{
-    COMMAND, Cache, Compared, Labs, PAGE, PUBLISHED, Row, SIMULATED, TEST, chill, compared_rows,
-    rows_of, simulated,
+    COMMAND, Cache, Compared, Labs, Load, PAGE, PUBLISHED, Row, SIMULATED, TEST, Test, TestName,
+    chill, compared_rows, measure, rows_of, simulated,
 };
 use crate::comparison::{Kind, worst_and_median};
 use crate::document::with_blocks;
@@ -28,6 +28,10 @@ const SYSTEMS: &str = "published/pciebench-systems.csv";
 const WINDOWS: &str = "published/pciebench-windows.csv";
 /// Operations of a row of windows; ten times as many change a tenth of a percent.
 const WINDOW_OPERATIONS: u64 = 6000;
+/// Bytes that the card writes before it is measured writing and reading back, if the window has as
+/// many: more than the ways of the largest cache that devices may use, which are full of changed
+/// lines then. The study makes millions of operations.
+const FILLED_BYTES: u64 = 4 << 20;
 
 macro_rules! system {
     ($name:literal) => {
@@ -83,7 +87,11 @@ pub fn windows() -> Result<Vec<Compared>> {
     let translated = open("pciebench:iommu")?;
     let iommu = translated.file().hosts[0].part.parameters.iommu;
     let rows = rows_of([WINDOWS])?;
-    let host = |row: &Row| (row.test.system.clone(), row.test.iommu, row.test.cache);
+    let card = Arc::clone(&open("pciebench:command")?.file().endpoints[0].part);
+    let host = |row: &Row| {
+        let Test { system, iommu, cache, name, .. } = &row.test;
+        (system.clone(), *iommu, *cache, name.is_of_commands())
+    };
     let mut labs = HashMap::new();
     for row in &rows {
         if let Entry::Vacant(place) = labs.entry(host(row)) {
@@ -94,10 +102,23 @@ pub fn windows() -> Result<Vec<Compared>> {
                 if row.test.cache == Cache::Cold {
                     chill(file);
                 }
+                if row.test.name.is_of_commands() {
+                    file.endpoints[0].part = Arc::clone(&card);
+                }
             })?);
         }
     }
-    simulated(rows, |row| simulate(&labs[&host(row)], row, WINDOW_OPERATIONS))
+    simulated(rows, |row| {
+        let (lab, operations) = (&labs[&host(row)], WINDOW_OPERATIONS);
+        if row.test.name != TestName::LatCmdWrrd {
+            return simulate(lab, row, operations);
+        }
+        let window_bytes = row.test.window_bytes;
+        let filled_bytes = window_bytes.min(FILLED_BYTES);
+        let (outstanding, scattered) = (1, true);
+        let load = Load { window_bytes, operations, filled_bytes, outstanding, scattered };
+        measure(lab, &row.test, &load)
+    })
 }
 
 /// Rows of a kind, and the errors among them.
@@ -110,17 +131,23 @@ struct Group {
 /// A group's title, and whether a row is in it.
 type Member = (&'static str, fn(&Compared) -> bool);
 
-const GROUPS: [Member; 6] = [
+const GROUPS: [Member; 7] = [
     ("bandwidth of reads", |it| it.row.test.name.as_ref() == "BW_DMA_RD" && !is_window(it)),
     ("bandwidth of writes", |it| it.row.test.name.as_ref() == "BW_DMA_WR"),
     ("bandwidth of both at once", |it| it.row.test.name.as_ref() == "BW_DMA_RW"),
     ("latency", |it| it.row.is_latency() && !is_window(it)),
-    ("windows, IOMMU off", |it| is_window(it) && !it.row.test.iommu),
-    ("windows, IOMMU on", |it| is_window(it) && it.row.test.iommu),
+    ("windows of reads, IOMMU off", |it| is_window(it) && !it.row.test.iommu && !is_written(it)),
+    ("windows of writes and reads, IOMMU off", is_written),
+    ("windows of reads, IOMMU on", |it| is_window(it) && it.row.test.iommu),
 ];
 
 fn is_window(it: &Compared) -> bool {
     it.row.figure.conditions.ends_with("window")
+}
+
+/// Whether a row is of a window that the card writes and reads back.
+fn is_written(it: &Compared) -> bool {
+    is_window(it) && it.row.test.name == TestName::LatCmdWrrd
 }
 
 fn groups(results: &[Compared]) -> Vec<Group> {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use crosslane_lab::{Provenance, open};
 use crosslane_reproduce::comparison::{Kind, worst_and_median};
 use crosslane_reproduce::pciebench::systems::{document, results, windows};
-use crosslane_reproduce::pciebench::{Cache, Compared};
+use crosslane_reproduce::pciebench::{Cache, Compared, TestName};
 
 /// The rows, simulated once for all tests.
 static RESULTS: LazyLock<Vec<Compared>> = LazyLock::new(|| {
@@ -47,24 +47,42 @@ fn windows_are_predicted_with_the_iommu_on_and_off() {
     assert!(median <= 0.04 && share >= 0.90, "IOMMU off: {median} {share}");
 }
 
+/// What a miss of the cache takes, ns.
+const MISS_NS: f64 = 50.0;
+
+/// Returns the simulated latency of a server's window with the IOMMU off.
+fn window(system: &str, name: TestName, cache: Cache, window_bytes: u64) -> f64 {
+    let is_it = |it: &&Compared| {
+        let test = &it.row.test;
+        let is_window = is_window(it) && it.row.is_latency() && !test.iommu;
+        is_window
+            && (test.system.as_str(), test.name, test.cache) == (system, name, cache)
+            && test.window_bytes == window_bytes
+    };
+    RESULTS.iter().find(is_it).unwrap().simulated
+}
+
+/// Writes of a card have a tenth of the cache; beyond that each pushes a changed line out.
+#[test]
+fn writes_of_a_card_fill_a_tenth_of_the_cache() {
+    for (system, fits_bytes, beyond_bytes) in [("", 1 << 20, 8 << 20), ("t430", 2 << 20, 8 << 20)] {
+        let latency = |bytes| window(system, TestName::LatCmdWrrd, Cache::Cold, bytes);
+        let (least, fits, beyond) = (latency(16 << 10), latency(fits_bytes), latency(beyond_bytes));
+        assert_eq!(fits, least, "{system}");
+        assert!((beyond - fits - MISS_NS).abs() < 1.0, "{system}: {fits} {beyond}");
+    }
+    let (median, share) =
+        errors(0.10, |it| is_window(it) && it.row.test.name == TestName::LatCmdWrrd);
+    assert!(median <= 0.04 && share >= 0.95, "{median} {share}");
+}
+
 /// A window beyond the cache takes as long as a cold one, and a smaller one does not.
 #[test]
 fn a_warm_cache_helps_as_far_as_it_reaches() {
-    let latency = |cache: Cache, window_bytes: u64| {
-        let is_it = |it: &&Compared| {
-            let test = &it.row.test;
-            it.row.is_latency()
-                && is_window(it)
-                && test.system.is_empty()
-                && !test.iommu
-                && (test.cache, test.window_bytes) == (cache, window_bytes)
-        };
-        RESULTS.iter().find(is_it).unwrap().simulated
-    };
-    let miss_ns = 50.0;
+    let latency = |cache, bytes| window("", TestName::LatDmaRd, cache, bytes);
     for window_bytes in [8 << 10, 1 << 20, 8 << 20] {
         let (warm, cold) = (latency(Cache::Warm, window_bytes), latency(Cache::Cold, window_bytes));
-        assert!((cold - warm - miss_ns).abs() < 1.0, "{window_bytes} B: {warm} {cold}");
+        assert!((cold - warm - MISS_NS).abs() < 1.0, "{window_bytes} B: {warm} {cold}");
     }
     assert_eq!(latency(Cache::Warm, 64 << 20), latency(Cache::Cold, 64 << 20));
 }

@@ -15,6 +15,7 @@ use crate::flat;
 use crate::function::{Doing, Function, FunctionError, Region, Result};
 use crate::kernel::{self, Interface};
 use crate::mappings::Mappings;
+use crate::numa::Placement;
 use crate::reactor::{Held, Reactor};
 use crate::sysfs::{Address, ConfigurationWrites, Machine};
 
@@ -41,7 +42,8 @@ impl VfioBus {
     /// each is an endpoint with nothing above it.
     ///
     /// # Errors
-    /// A function that does not answer, two with the same number, or a tree that cannot be read.
+    /// A function that does not answer, two with the same number, a tree that cannot be read, or a
+    /// NUMA node that cannot be used.
     pub fn new(functions: Vec<Arc<dyn Function>>, tree: Option<Tree>) -> Result<Self> {
         Self::with_options(functions, tree, BusOptions::default())
     }
@@ -68,6 +70,8 @@ impl VfioBus {
                 checked.map_err(|why| FunctionError::malformed(function.name(), &what, why))?;
             }
         }
+        let card = functions.iter().find_map(|function| function.numa_node());
+        let placement = Placement::choose(options.numa, card, &Machine::this())?;
         let reactor = Reactor::start().doing("starting the event thread", "the bus")?;
         let mut held_functions = Vec::new();
         for function in &functions {
@@ -94,6 +98,7 @@ impl VfioBus {
             vectors: Mutex::default(),
             start: Instant::now(),
             cores: u16::try_from(cores).unwrap_or(u16::MAX),
+            placement,
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -50,6 +50,7 @@ pub struct KernelFunction {
     /// Whether interrupts are enabled.
     interrupts_on: Mutex<bool>,
     can_reset: bool,
+    numa_node: Option<u32>,
 }
 
 /// Causes of a loss: eventfds that stay signalled, and one descriptor for both.
@@ -133,6 +134,7 @@ impl KernelFunction {
             interrupts,
             interrupts_on: Mutex::new(false),
             can_reset,
+            numa_node: machine.numa_node(&address),
         };
         function.map_bars(machine)?;
         Ok(function)
@@ -358,6 +360,10 @@ impl Function for KernelFunction {
 
     fn is_translated(&self) -> bool {
         true
+    }
+
+    fn numa_node(&self) -> Option<u32> {
+        self.numa_node
     }
 
     fn usable_addresses(&self) -> &[RangeInclusive<u64>] {

@@ -15,6 +15,12 @@ impl Machine {
         self.sys.join("bus/pci/devices").join(address.to_string())
     }
 
+    /// Returns the function's NUMA node; `None` on a machine with only one.
+    pub(super) fn numa_node(&self, address: &Address) -> Option<u32> {
+        let node = fs::read_to_string(self.device(address).join("numa_node")).ok()?;
+        node.trim().parse().ok()
+    }
+
     /// Returns the path at which the kernel maps a BAR write-combined.
     pub(super) fn combined_resource(&self, address: &Address, bar: u8) -> PathBuf {
         self.device(address).join(format!("resource{bar}_wc"))

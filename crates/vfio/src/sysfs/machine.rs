@@ -56,6 +56,31 @@ impl Machine {
         Tree::read(&self.sys)
     }
 
+    /// Lists the NUMA nodes that have memory, lowest first; none if the kernel shows no nodes.
+    pub fn memory_nodes(&self) -> Vec<u32> {
+        let folder = self.nodes();
+        let list = text(&folder.join("has_memory")).or_else(|| text(&folder.join("online")));
+        numbers(&list.unwrap_or_default())
+    }
+
+    /// Returns the memory that a NUMA node can still give, bytes: what is free, and what the kernel
+    /// holds of files.
+    pub(crate) fn free_bytes_of(&self, node: u32) -> Option<u64> {
+        let text = text(&self.nodes().join(format!("node{node}/meminfo")))?;
+        let of = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            let counts = ["MemFree", "Active(file)", "Inactive(file)", "SReclaimable"];
+            let is_free = counts.contains(&name.split_whitespace().next_back()?);
+            let kib = value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?;
+            is_free.then_some(kib << 10)
+        };
+        Some(text.lines().filter_map(of).sum())
+    }
+
+    fn nodes(&self) -> PathBuf {
+        self.sys.join("devices/system/node")
+    }
+
     /// The nodes through which a function bound to VFIO is opened: its group's, and its individual
     /// one in a kernel with iommufd.
     pub fn vfio_nodes(&self, function: &PciFunction) -> Vec<PathBuf> {
@@ -90,4 +115,16 @@ impl Machine {
         }
         users
     }
+}
+
+/// Most numbers of a list.
+const MOST_NUMBERS: usize = 1024;
+
+/// Reads a list as the kernel writes it: `0-3,8`.
+fn numbers(list: &str) -> Vec<u32> {
+    let ranges = list.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+    });
+    ranges.flatten().take(MOST_NUMBERS).collect()
 }

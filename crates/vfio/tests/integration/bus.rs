@@ -14,7 +14,7 @@ use crosslane_host::{
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::{
-    BusOptions, Function, FunctionError, Mapped, Region, StoreWidth, VfioBus, block_on,
+    BusOptions, Function, FunctionError, Mapped, NumaNode, Region, StoreWidth, VfioBus, block_on,
 };
 
 use fake::{
@@ -307,6 +307,26 @@ fn one_mapping_serves_the_functions_of_a_domain() {
         pin(&bus, fake, &memory);
         assert_eq!(fake.mapping_count(), 1);
     }
+}
+
+#[test]
+fn memory_is_on_the_node_that_is_asked_for() {
+    let function = || vec![Arc::new(Fake::new(0, &FakeDomain::new())) as Arc<dyn Function>];
+    let open = |node: u32| {
+        let options = BusOptions::default().with_numa(NumaNode::Is(node));
+        VfioBus::with_options(function(), None, options)
+    };
+    match open(0) {
+        Ok(bus) => {
+            let memory = bus.allocate(1 << 20, PageSize::Huge).unwrap();
+            let placed = bus.placement().node();
+            assert!(placed.is_none() || placed == memory.pages().node(), "{placed:?}");
+        }
+        // Containers may forbid it.
+        Err(error) => assert!(error.to_string().contains("`--cap-add SYS_NICE`"), "{error}"),
+    }
+    let error = open(1023).unwrap_err().to_string();
+    assert!(error.starts_with("this machine has no NUMA node 1023: "), "{error}");
 }
 
 #[test]
