@@ -14,6 +14,7 @@
 //! kinds of ways.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use crosslane_vfio::sysfs::{Address, Kind};
 
@@ -107,7 +108,9 @@ fn is_device(word: &str) -> bool {
 
 /// Reads the first matrix of a text, if it has one.
 pub(crate) fn read(text: &str, file: &str) -> Option<Matrix> {
-    let mut matrix = Matrix { file: file.to_owned(), ..Matrix::default() };
+    // Its remarks are a part of the lab: they name the file, not its folder.
+    let name = Path::new(file).file_name().unwrap_or(file.as_ref()).to_string_lossy();
+    let mut matrix = Matrix { file: name.into_owned(), ..Matrix::default() };
     let mut has_nodes = false;
     for line in text.lines() {
         let line = plain(without_quotes(line));

@@ -87,7 +87,7 @@ fn changes_are_written_and_shown_on_pages() {
         run_well(&format!("what-if {lab} {changes} {flow} --json --write {changed} {report}"));
     assert!(compared.stderr.contains("lab: ") && compared.stderr.contains("report: "));
     let compared = crate::run::document(&compared.stdout);
-    let ran = json_of(&format!("bench traffic --lab {changed} {flow} --no-why --json"));
+    let ran = json_of(&format!("bench traffic --lab {changed} {flow} --json"));
     let rate = |flows: &serde_json::Value| flows[0]["bytes_per_second"].as_f64().unwrap();
     let after = rate(&compared["flows"]["after"]["flows"]);
     assert_eq!(rate(&ran["scenarios"][0]["flows"]), after, "{ran}");
@@ -98,10 +98,10 @@ fn changes_are_written_and_shown_on_pages() {
     assert_on(&shown, &["As it is", "With the changes", "Load of every link", "--set nvme0.mps"]);
     assert_on(&shown, &["Constants and their provenance", "MB/s instead of "]);
 
-    let pairs = format!("what-if {changed} --link gpu0=4x8 --report {}", at("pairs"));
-    run_well(&pairs);
+    run_well(&format!("what-if minimal --link card0=2x2 --report {}", at("pairs")));
     let shown = page(&folder.join("pairs"));
-    assert_on(&shown, &["pairs change", "What limits them one way", "gpu0 to nic0", "The trees"]);
+    assert_on(&shown, &["2 pairs change", "What limits them one way", "card0 to host0"]);
+    assert_on(&shown, &["The trees", "--link card0=2x2"]);
 
     let tune = format!("tune {lab} {flow} --in-place --report {}", at("tuned"));
     run_well(&tune);
