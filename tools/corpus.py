@@ -57,7 +57,13 @@ FLAGS = [
     "-Cllvm-args=-sanitizer-coverage-stack-depth",
 ]
 # Files that a target starts with, if its input is a file's bytes.
-SEEDS = {"fuzz_fit::fuzz_any_file_of_measurements": "labs/published/*.csv"}
+SEEDS = {
+    "fuzz_fit::fuzz_any_file_of_measurements": "labs/published/*.csv",
+    "fuzz_dumps::fuzz_listings": "crates/twin/tests/dumps/server.txt",
+    "fuzz_dumps::fuzz_trees": "crates/twin/tests/dumps/tree.txt",
+    "fuzz_dumps::fuzz_topologies_in_words": "crates/twin/tests/dumps/lstopo*.txt",
+    "fuzz_dumps::fuzz_matrices": "crates/twin/tests/dumps/topo-m.txt",
+}
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ both.")]
         #[arg(long)]
         json: bool,
     },
-    /// Make a lab from dumps of a machine: what lspci, sysfs, hwloc or NCCL show of it
+    /// Make a lab from dumps of a machine: what lspci, sysfs, hwloc, NCCL or nvidia-smi show of it
     #[command(after_help = "\
 Examples:
   crosslane lab import server.txt -o server.toml
@@ -188,7 +188,9 @@ Examples:
 Here server.txt is what `lspci -vvvnnD > server.txt` has written on the machine, run by root. A
 dump is a listing of `lspci -vvv`, also as pasted into an issue (with -xxxx its bytes count more
 than its words), a folder or tar file of /sys/bus/pci, hwloc's XML (`lstopo machine.xml`), or
-NCCL's (NCCL_TOPO_DUMP_FILE). The lab has every endpoint with a link above it. What no register
+NCCL's (NCCL_TOPO_DUMP_FILE). Less is in `lspci -tvnn`, `lstopo-no-graphics` and `nvidia-smi topo
+-m`, which show where devices are: they fill gaps of the others, and links are assumed where these
+texts are all there is. The lab has every endpoint with a link above it. What no register
 says comes from a library of parts, by PCI ID, as a range where nobody publishes it. What the dumps
 do not show is assumed, and listed.")]
     Import {

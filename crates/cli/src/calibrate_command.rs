@@ -7,12 +7,15 @@ use clap::{Args, ValueHint};
 use crosslane::lab::Lab;
 use crosslane_report::output::Kind;
 use crosslane_reproduce::ReproduceError;
-use crosslane_reproduce::calibration::{FitRequest, calibrate, calibrated, text, trials_about};
+use crosslane_reproduce::calibration::{
+    FitRequest, calibrate, calibrated, page, text, trials_about,
+};
 use crosslane_reproduce::measured::parse_numbers;
 
+use crate::arguments::ShownArguments;
 use crate::completions::{self, Known};
 use crate::error::Result;
-use crate::files::{command_line, output_of};
+use crate::files::{command_line, constants_of, output_of, report_of, write_page};
 use crate::output::{print_hint, show};
 use crate::progress::Steps;
 use crate::reproduce_command::measurements;
@@ -40,7 +43,7 @@ constants that these rows cannot tell apart.
 Examples:
   crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns --rows 1-3
   crosslane calibrate my-lab.toml flows.csv --fit part.host.memory.read_latency_ns=50..500 \\
-    --rows 1-3 --write fitted.toml
+    --rows 1-3 --write fitted.toml --report fitted
   crosslane validate fitted.toml --csv flows.csv")]
 pub struct CalibrateArguments {
     /// A lab file, or a shipped lab's name; `:VARIANT` behind it chooses a variant.
@@ -60,9 +63,8 @@ pub struct CalibrateArguments {
     /// Write the lab file with the fitted values to this file; they have the rows as their source.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 /// Calibrates a lab.
@@ -72,6 +74,7 @@ pub struct CalibrateArguments {
 /// that cannot be written.
 pub fn run(arguments: &CalibrateArguments) -> Result<()> {
     let output = arguments.write.as_deref().map(|path| output_of(path, Kind::Lab)).transpose()?;
+    let report = report_of(arguments.shown.report.as_deref())?;
     let lab = Lab::load(&arguments.lab)?;
     let measurements = measurements(&arguments.file)?;
     let rows = arguments.rows.as_ref().map(|rows| &rows.0[..]);
@@ -83,10 +86,13 @@ pub fn run(arguments: &CalibrateArguments) -> Result<()> {
         steps.watch.end("")?;
     }
     let calibration = outcome?;
-    show(arguments.json, &calibration, |columns| text(&calibration, columns))?;
+    show(arguments.shown.json, &calibration, |columns| text(&calibration, columns))?;
     if let Some(output) = output {
         output.write(calibrated(&lab, &calibration, &command_line())?.as_bytes())?;
         print_hint(&format!("lab: {}", output.path().display()));
     }
-    Ok(())
+    let Some(report) = report else { return Ok(()) };
+    let mut page = page(&calibration, &command_line());
+    page.sections.push(constants_of(&lab));
+    write_page(&page, &report)
 }

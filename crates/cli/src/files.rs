@@ -80,7 +80,8 @@ impl<'a> Where<'a> {
     }
 }
 
-fn constants_of(lab: &Lab) -> Section {
+/// Returns the section of a page with a lab's constants.
+pub fn constants_of(lab: &Lab) -> Section {
     let title = "Constants and their provenance".to_owned();
     Section { title, blocks: vec![Block::Table(constants(&[lab]))] }
 }

@@ -2,18 +2,24 @@
 //! `crosslane what-if` and `crosslane tune`: a lab beside itself with changes, and the levers that
 //! make flows faster.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueHint};
 use crosslane::experiment::{Choices, FlowArgument};
 use crosslane::lab::Lab;
 use crosslane::tune::{TuneOptions, tune};
-use crosslane::what_if::{Change, Flows, compare_flows, compare_pairs};
-use crosslane_report::text;
+use crosslane::what_if::{Change, Flows, apply, compare_flows, compare_pairs, written};
+use crosslane_report::output::Kind;
+use crosslane_report::runs::{tuning_page, what_if_page};
+use crosslane_report::{Block, Section, text};
+use crosslane_reproduce::page::topology;
 
-use crate::arguments::{MAX_OPERATIONS, MAX_OUTSTANDING};
+use crate::arguments::{MAX_OPERATIONS, MAX_OUTSTANDING, ShownArguments};
 use crate::bench::print_errors;
 use crate::completions::{self, Known};
 use crate::error::{CommandError, Result, usage};
-use crate::output::show;
+use crate::files::{command_line, constants_of, output_of, report_of, write_page};
+use crate::output::{print_hint, show};
 use crate::traffic_command::expanded;
 use crate::values::whole;
 
@@ -25,6 +31,7 @@ Examples:
   crosslane what-if my-lab.toml --set card0.mrrs=256 --set host0.iommu=on --flow card0:host0:read:4K
   crosslane what-if rosta --move fpga5=rc47a --flow fpga1:fpga5:write:64K --operations 8
   crosslane what-if rosta --move fpga5=swap:fpga2 --acs on --flow fpga1:fpga5:write:4K --json
+  crosslane what-if my-lab.toml --set card0.mrrs=4096 --write changed.toml --report what-if
 
 Without --flow every pair is compared, as `crosslane topo LAB --matrix` shows them; pairs that
 change are listed, with what limits each. Changes are made in this order: constants, places,
@@ -55,6 +62,9 @@ pub struct WhatIfArguments {
     /// A flow to compare, as `bench traffic` has it; may be repeated [default: all pairs].
     #[arg(long = "flow", value_name = "FROM:TO:KIND:SIZE")]
     pub flows: Vec<FlowArgument>,
+    /// Write the lab file with the changes to this file; comments stay.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub write: Option<PathBuf>,
     #[command(flatten)]
     pub of: OfLab,
 }
@@ -65,10 +75,12 @@ pub struct WhatIfArguments {
 Examples:
   crosslane tune my-lab.toml --flow card0:host0:read:16K
   crosslane tune rosta --flow fpga1:fpga5:write:16K --operations 8 --json
+  crosslane tune my-lab.toml --flow card0:host0:read:16K --report tuned
 
 Levers are payload and read request sizes, Extended Tags, relaxed ordering, redirection (ACS),
 translation by the IOMMU, and the port of each endpoint of the flows. Each is tried alone; the best
-stays, and the others are tried again beside it, until none gains 1 %. The commands are printed,
+stays, and the others are tried again beside it, until none gains 1 %. Gains within 1 % count as
+equal: then a setting is taken rather than a card that is moved. The commands are printed,
 to be run by root on the machine; nothing is changed. A lab that was imported knows the addresses
 of functions; in others '<NAME>' stands for one. If a device has further functions, they are set
 alike. Whether a port is free for a card, and keeps the rate of its link, is not known.")]
@@ -102,9 +114,8 @@ pub struct OfLab {
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub shown: ShownArguments,
 }
 
 impl OfLab {
@@ -130,12 +141,15 @@ impl OfLab {
 /// A lab, a change or a flow that is impossible, and [`CommandError::Run`] if the run in the
 /// changed lab had errors.
 pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
-    let WhatIfArguments { of, set, moved, link, acs, flows } = arguments;
+    let WhatIfArguments { of, set, moved, link, acs, flows, write } = arguments;
     let changes: Vec<Change> = [set, moved, link, acs].into_iter().flatten().cloned().collect();
     if changes.is_empty() {
         return Err(usage("nothing is changed: give --set, --move, --link or --acs"));
     }
+    let output = write.as_deref().map(|path| output_of(path, Kind::Lab)).transpose()?;
+    let report = report_of(of.shown.report.as_deref())?;
     let lab = Lab::load(&of.lab)?;
+    let text = output.as_ref().map(|_| written(&lab, &changes, &command_line())).transpose()?;
     let compared = match flows.is_empty() {
         true if of.operations.is_some() || of.outstanding.is_some() => {
             return Err(usage("--operations and --outstanding are for --flow"));
@@ -143,7 +157,27 @@ pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
         true => compare_pairs(&lab, &changes, !of.no_why, &())?,
         false => compare_flows(&lab, &changes, &of.flows(&lab, flows)?, !of.no_why, &())?,
     };
-    show(of.json, &compared, |columns| text::what_if(&compared, columns))?;
+    show(of.shown.json, &compared, |columns| text::what_if(&compared, columns))?;
+    if let Some((output, text)) = output.zip(text) {
+        output.write(text.as_bytes())?;
+        let variant = lab.variant().map_or_else(String::new, |variant| format!(":{variant}"));
+        print_hint(&format!("lab: {}{variant}", output.path().display()));
+    }
+    if let Some(file) = report {
+        let mut page = what_if_page(&compared, &command_line(), env!("CARGO_PKG_VERSION"));
+        let changed = apply(&lab, &changes)?.lab;
+        let runs = compared.flows.as_ref().map(|both| [&both.before, &both.after]);
+        let titles = ["As it is", "With the changes"];
+        let mut trees = Vec::new();
+        for (index, (title, lab)) in titles.into_iter().zip([&lab, &changed]).enumerate() {
+            let loads = runs.map_or(&[][..], |runs| &runs[index].link_loads);
+            trees.push(Block::Topology(topology(lab, title, loads)?));
+        }
+        let title = if runs.is_some() { "Load of every link" } else { "The trees" };
+        page.sections.push(Section { title: title.to_owned(), blocks: trees });
+        page.sections.push(constants_of(&lab));
+        write_page(&page, &file)?;
+    }
     let after = compared.flows.map(|both| both.after);
     match print_errors(after.as_slice(), &[]) {
         true => Err(CommandError::Run),
@@ -158,7 +192,13 @@ pub fn what_if(arguments: &WhatIfArguments) -> Result<()> {
 pub fn tuned(arguments: &TuneArguments) -> Result<()> {
     let TuneArguments { of, flows, in_place } = arguments;
     let options = TuneOptions { in_place: *in_place, why: !of.no_why };
+    let report = report_of(of.shown.report.as_deref())?;
     let lab = Lab::load(&of.lab)?;
     let tuning = tune(&lab, &of.flows(&lab, flows)?, options, &())?;
-    show(of.json, &tuning, |columns| text::tuning(&tuning, &of.lab, columns))
+    show(of.shown.json, &tuning, |columns| text::tuning(&tuning, &of.lab, columns))?;
+    let Some(file) = report else { return Ok(()) };
+    let version = env!("CARGO_PKG_VERSION");
+    let mut page = tuning_page(&tuning, &of.lab, &command_line(), version);
+    page.sections.push(constants_of(&lab));
+    write_page(&page, &file)
 }

@@ -2,6 +2,8 @@
 //! Constants of a lab that are in no register, no dump and no part of the library, each with its
 //! reason.
 
+use crosslane_vfio::sysfs::LinkCode;
+
 /// A constant that is in no register: key, value as written in the file, source.
 pub(crate) type Constant = (&'static str, &'static str, &'static str);
 
@@ -9,6 +11,20 @@ pub(crate) const OURS: &str = "assumption: this project's engine";
 pub(crate) const OPENED: &str = "assumption: the card says how many it has when it is opened";
 
 pub(crate) const UNSEEN: &str = "assumption: not in the dump; as most servers have it";
+
+pub(crate) const UNSEEN_LINK: &str = "assumption: not in the dump; as most such devices have it";
+pub(crate) const ASSUMED_LINK: &str = "assumption: no less than a link that no dump shows";
+
+/// Returns the link of a device of which nothing but its class is known: that of most such devices
+/// in servers from 2014 to 2020.
+pub(crate) const fn typical_link(class: u32) -> LinkCode {
+    let lanes = match (class >> 16, class >> 8) {
+        (_, 0x0108) => 4,
+        (0x03 | 0x06 | 0x12, _) => 16,
+        _ => 8,
+    };
+    LinkCode { speed: 3, lanes }
+}
 
 /// The way between two sockets, and peers across it.
 pub(crate) const HOP: [Constant; 2] = [

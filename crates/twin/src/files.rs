@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 
 use crate::error::{DumpError, Result};
 use crate::seen::{Inventory, Seen};
-use crate::{lspci, xml};
+use crate::{gpu_matrix, lspci, lspci_tree, lstopo, xml};
 
 /// Most bytes of a listing or an XML file, and of all that is in a tar file.
 const MOST_BYTES: u64 = 64 << 20;
@@ -60,22 +60,27 @@ pub(crate) fn read(path: &Path) -> Result<Inventory> {
     text(path, &bytes)
 }
 
-/// Reads a listing, or a topology in XML.
+/// Reads a topology in XML, or all that a text has: a listing, trees and matrices.
 pub(crate) fn text(path: &Path, bytes: &[u8]) -> Result<Inventory> {
     let name = path.display().to_string();
     let text = String::from_utf8_lossy(bytes);
-    let is_xml = text.trim_start_matches('\u{feff}').trim_start().starts_with('<');
-    let read = if is_xml { xml::read(&text, &name) } else { lspci::read(&text, &name) };
-    let inventory = read.map_err(|(line, problem)| match is_xml {
-        true => DumpError::bad(path, line, problem),
-        false => DumpError::OtherMachine { path: path.to_owned(), line, problem },
-    })?;
-    known(path, inventory)
+    if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
+        let read = xml::read(&text, &name);
+        return known(path, read.map_err(|(line, what)| DumpError::bad(path, line, what))?);
+    }
+    let other = |line, problem| DumpError::OtherMachine { path: path.to_owned(), line, problem };
+    let mut all = Inventory::default();
+    for read in [lspci::read, lspci_tree::read, lstopo::read] {
+        let found = read(&text, &name).map_err(|(line, problem)| other(line, problem))?;
+        all.join(found, 0).map_err(|problem| other(0, problem))?;
+    }
+    all.matrices.extend(gpu_matrix::read(&text, &name));
+    known(path, all)
 }
 
 /// Returns what was found, if anything was.
 fn known(path: &Path, inventory: Inventory) -> Result<Inventory> {
-    match inventory.functions.is_empty() {
+    match inventory.is_empty() {
         true => Err(DumpError::Unknown { path: path.to_owned() }),
         false => Ok(inventory),
     }
@@ -92,7 +97,7 @@ fn folder(path: &Path, found: &Path) -> Result<Inventory> {
     let file = path.display().to_string();
     let seen = |function| Seen { file: file.clone(), ..Seen::of(function) };
     let functions = tree.functions().map(|function| (function.address, seen(function)));
-    known(path, Inventory { functions: functions.collect() })
+    known(path, Inventory { functions: functions.collect(), ..Inventory::default() })
 }
 
 /// Finds the folder with an entry for each function.

@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
-use crosslane_vfio::sysfs::{Address, Express, LinkCode, PciFunction, Tree};
+use crosslane_vfio::sysfs::{Address, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
-use crate::assumptions::{Constant, ENGINE, HOP, HOP_PEERS, UNSEEN};
+use crate::assumptions::{ENGINE, HOP, HOP_PEERS, UNSEEN, UNSEEN_LINK, typical_link};
 use crate::library::{Library, Part, PartKind};
 use crate::plan::{LinkPlan, Plan};
+use crate::ports::{best_rate, capability, rates};
+use crate::seen::MadeUp;
 use crate::taken::{PartsTaken, Taken};
 
 /// Name of the host in the lab.
@@ -53,6 +55,15 @@ impl Exported {
     }
 }
 
+/// Returns the name of a switch; where no dump shows its address, `switch-unseen-0` and so on.
+fn switch_name(plan: &Plan<'_>, address: Address) -> String {
+    if !MadeUp::is(address) {
+        return name("switch", address);
+    }
+    let before = plan.switches.range(..address).filter(|(address, _)| MadeUp::is(**address));
+    format!("switch-unseen-{}", before.count())
+}
+
 /// Returns `card-03-00-0`, with the domain in front if it is not 0.
 fn name(word: &str, address: Address) -> String {
     let text = address.to_string();
@@ -61,77 +72,19 @@ fn name(word: &str, address: Address) -> String {
 }
 
 /// A size of payloads or read requests that a lab can have: registers may hold reserved codes.
-fn size(bytes: u32) -> u32 {
+pub(crate) fn size(bytes: u32) -> u32 {
     bytes.clamp(128, 4096)
 }
 
 /// Writes a constant that was read.
-fn read(text: &mut String, key: &str, value: impl std::fmt::Display, source: &str) {
+pub(crate) fn read(text: &mut String, key: &str, value: impl std::fmt::Display, source: &str) {
     let _ = writeln!(text, "{key} = {{ value = {value}, source = \"sysfs: {source}\" }}");
 }
 
 /// Writes constants that are assumed.
-fn assume(text: &mut String, constants: &[Constant]) {
+pub(crate) fn assume(text: &mut String, constants: &[(&str, &str, &str)]) {
     for (key, value, source) in constants {
         let _ = writeln!(text, "{key} = {{ value = {value}, source = \"{source}\" }}");
-    }
-}
-
-/// Returns the highest rate and the largest width of some links, for ports of one part.
-fn best(links: impl Iterator<Item = LinkCode>) -> (u8, u8) {
-    links.fold((1, 1), |(speed, lanes), link| {
-        // Generations beyond those of labs are reduced to the highest.
-        (speed.max(link.speed.min(6)), lanes.max(known_width(link.lanes)))
-    })
-}
-
-/// Returns the largest width of labs with no more than `lanes` lanes.
-fn known_width(lanes: u8) -> u8 {
-    [32, 16, 12, 8, 4, 2, 1].into_iter().find(|&width| width <= lanes).unwrap_or(1)
-}
-
-/// Writes the capabilities of a port, or of several alike, of which some have `trained` links.
-fn capability(
-    text: &mut String,
-    ports: &[&PciFunction],
-    trained: impl Iterator<Item = LinkCode>,
-    has_acs: bool,
-) {
-    // Some devices show a capability below the rate at which their link runs.
-    let kernel = ports.iter().filter_map(|port| Some(port.link()?.1));
-    let shown = ports.iter().filter_map(|port| Some(port.express()?.link_capability));
-    let (speed, lanes) = best(trained.chain(kernel).chain(shown));
-    read(text, "max_generation", speed, "Link Capabilities");
-    read(text, "max_width", lanes, "Link Capabilities");
-    let seen: Vec<Express> = ports.iter().filter_map(|port| port.express()).collect();
-    if seen.is_empty() {
-        assume(text, &[("max_payload_bytes", "256", UNSEEN), ("extended_tags", "true", UNSEEN)]);
-    } else {
-        // Ports of one part are alike: the host's have a limit each where they are not.
-        let payload = seen.iter().map(|express| size(express.max_payload_supported_bytes)).max();
-        read(text, "max_payload_bytes", payload.unwrap_or(128), "Device Capabilities");
-        let tags = seen.iter().all(|it| it.extended_tags_supported || it.extended_tags);
-        read(text, "extended_tags", tags, "Device Capabilities");
-        if seen.iter().all(|it| it.ten_bit_tags_supported || it.ten_bit_tags) {
-            read(text, "ten_bit_tags", true, "Device Capabilities 2");
-        }
-    }
-    if has_acs {
-        let acs = ports.iter().any(|port| port.configuration.acs().is_some());
-        read(text, "acs", acs, "whether the capability is there");
-    }
-}
-
-/// Writes the rate of ports that no dump shows, where their links run at a higher one than the
-/// library has for such a part.
-fn rates(text: &mut String, part: &Part, trained: impl Iterator<Item = LinkCode>) {
-    let (speed, lanes) = best(trained);
-    for (key, seen) in [("max_generation", speed), ("max_width", lanes)] {
-        let known = part.value("port", key).and_then(|value| value.strip_prefix("value = "));
-        let known = known.and_then(|value| value.split(',').next()?.trim().parse::<u8>().ok());
-        if known.is_some_and(|known| known < seen) {
-            read(text, key, seen, "Link Status of what is below");
-        }
     }
 }
 
@@ -179,7 +132,13 @@ pub fn export_machine(
     lab_name: &str,
     library: &Library,
 ) -> Result<Exported, String> {
-    let plan = Plan::of_machine(&machine.tree);
+    let assumed = |function: &PciFunction| {
+        let part = library.part(PartKind::Endpoint, Some(function));
+        let best = part.best_link("port").filter(|_| !part.devices.is_empty());
+        let is_placed = machine.placed.contains(&function.address);
+        is_placed.then(|| best.unwrap_or_else(|| typical_link(function.class)))
+    };
+    let plan = Plan::of_machine(&machine.tree, &assumed);
     let mut gaps = Gaps::default();
     if plan.links.is_empty() {
         let why = plan.left_out.first();
@@ -213,6 +172,11 @@ pub fn export_machine(
                 .to_owned(),
         );
     }
+    for link in plan.links.iter().filter(|link| link.is_assumed) {
+        let what = format!("no dump shows the link above it; {} is assumed", link.rate);
+        gaps.of(link.lower.address, what);
+    }
+    machine.remarks.iter().for_each(|remark| gaps.general(remark.clone()));
     for (address, what) in machine.gaps.iter().filter(|(address, _)| used(address)) {
         gaps.of(*address, what.clone());
     }
@@ -269,12 +233,16 @@ impl Gaps {
         self.0.push((sentence, Vec::new()));
     }
 
-    /// Returns a sentence for each.
-    fn sentences(&self) -> Vec<String> {
+    /// Returns a sentence for each. A function without an address has its name in the lab.
+    fn sentences(&self, name: impl Fn(Address) -> String) -> Vec<String> {
         /// Most functions that are named.
         const NAMED: usize = 4;
+        let shown = |address: &Address| match MadeUp::is(*address) {
+            true => name(*address),
+            false => address.to_string(),
+        };
         let sentence = |(what, addresses): &(String, Vec<Address>)| {
-            let named: Vec<String> = addresses.iter().take(NAMED).map(Address::to_string).collect();
+            let named: Vec<String> = addresses.iter().take(NAMED).map(shown).collect();
             let named = named.join(", ");
             match addresses.len() {
                 0 => what.clone(),
@@ -348,13 +316,13 @@ impl Writer<'_> {
         let sockets = self.plan.numa_nodes().len().clamp(1, MOST_SOCKETS);
         let (host, others) = self.parts.host(self.plan);
         others.into_iter().for_each(|(port, what)| self.gaps.of(port, what));
-        let (roots, rates) = (self.plan.ports(None), self.plan.rates(None));
-        host_part(&mut text, host, &roots, rates, sockets, has_iommu);
+        let (roots, links) = (self.plan.ports(None), self.plan.links_below(None));
+        host_part(&mut text, host, &roots, &links, sockets, has_iommu);
         let mut parts = Parts::default();
         let mut instances = String::new();
         self.host(&mut instances);
         for (address, upstream) in &self.plan.switches {
-            let name = name("switch", *address);
+            let name = switch_name(self.plan, *address);
             let ports = self.plan.ports(Some(*address));
             let taken = self.parts.take(PartKind::Switch, upstream);
             let part = parts.share(
@@ -362,9 +330,9 @@ impl Writer<'_> {
                 switch_part(
                     taken,
                     upstream,
-                    self.plan.rate_above(*address),
+                    self.plan.link_above(*address),
                     &ports,
-                    self.plan.rates(Some(*address)),
+                    &self.plan.links_below(Some(*address)),
                 ),
             );
             let _ = writeln!(instances, "\n[[switch]]\nname = \"{name}\"\npart = \"{part}\"");
@@ -379,7 +347,7 @@ impl Writer<'_> {
             let (lines, missing) = endpoint_part(
                 taken,
                 endpoint,
-                self.plan.rate_above(*address),
+                self.plan.link_above(*address),
                 described,
                 self.engine,
             )?;
@@ -391,7 +359,11 @@ impl Writer<'_> {
                 let product = (!taken.is_general())
                     .then(|| format!(": {} [{}]", taken.summary.trim_end_matches('.'), taken.name));
                 let (node, product) = (node.unwrap_or_default(), product.unwrap_or_default());
-                let _ = writeln!(instances, "# {address}{node}{product}");
+                let shown = match MadeUp::is(*address) {
+                    true => "No dump shows its address".to_owned(),
+                    false => address.to_string(),
+                };
+                let _ = writeln!(instances, "# {shown}{node}{product}");
             }
             let _ = writeln!(instances, "[[endpoint]]\nname = \"{name}\"\npart = \"{part}\"");
         }
@@ -409,7 +381,7 @@ impl Writer<'_> {
         }
         parts.write(&mut text);
         text.push_str(&instances);
-        let gaps = self.gaps.sentences();
+        let gaps = self.gaps.sentences(|address| self.name(address));
         for (index, gap) in gaps.iter().enumerate() {
             head.push_str(if index == 0 { "#\n# Not shown:\n" } else { "" });
             let _ = writeln!(head, "#   {gap}");
@@ -420,7 +392,7 @@ impl Writer<'_> {
 
     /// Returns the name of a switch, by its upstream port, or of an endpoint.
     fn name(&self, address: Address) -> String {
-        self.names.get(&address).cloned().unwrap_or_else(|| name("switch", address))
+        self.names.get(&address).cloned().unwrap_or_else(|| switch_name(self.plan, address))
     }
 
     fn host(&self, text: &mut String) {
@@ -447,11 +419,16 @@ impl Writer<'_> {
 
     fn link(&self, link: &LinkPlan<'_>, parts: &mut Parts, text: &mut String) {
         let mut lines = "\n[part.@]\nkind = \"link\"\n".to_owned();
-        read(&mut lines, "generation", link.rate.speed, "Link Status");
-        read(&mut lines, "width", link.rate.lanes, "Link Status");
+        for (key, value) in [("generation", link.rate.speed), ("width", link.rate.lanes)] {
+            match link.is_assumed {
+                true => assume(&mut lines, &[(key, &value.to_string(), UNSEEN_LINK)]),
+                false => read(&mut lines, key, value, "Link Status"),
+            }
+        }
         lines.push_str("flight_ns = { value = 1, source = \"assumption: 15 cm of board\" }\n");
         let LinkCode { speed, lanes } = link.rate;
-        let part = parts.share(&format!("gen{speed}x{lanes}"), lines);
+        let assumed = if link.is_assumed { "assumed-" } else { "" };
+        let part = parts.share(&format!("{assumed}gen{speed}x{lanes}"), lines);
         let upper = link.switch.map_or_else(|| HOST.to_owned(), |it| self.name(it));
         let lower = self.name(link.lower.address);
         let _ = writeln!(text, "\n[[link]]\nupper = \"{upper}\"");
@@ -511,7 +488,7 @@ fn host_part(
     text: &mut String,
     part: &Part,
     roots: &[&PciFunction],
-    trained: impl Iterator<Item = LinkCode>,
+    links: &[&LinkPlan<'_>],
     sockets: usize,
     has_iommu: bool,
 ) {
@@ -526,8 +503,8 @@ fn host_part(
     }
     text.push_str("\n[part.host.port]\n");
     match roots {
-        [] => rates(text, part, trained),
-        roots => capability(text, roots, trained, true),
+        [] => rates(text, part, links),
+        roots => capability(text, roots, links, true),
     }
     part.fill(text, "port");
     text.push_str("\n[part.host.memory]\n");
@@ -567,9 +544,9 @@ fn host_part(
 fn switch_part(
     part: &Part,
     upstream: &PciFunction,
-    link: Option<LinkCode>,
+    link: Option<&LinkPlan<'_>>,
     ports: &[&PciFunction],
-    trained: impl Iterator<Item = LinkCode>,
+    links: &[&LinkPlan<'_>],
 ) -> String {
     let mut text = "\n[part.@]\nkind = \"switch\"\n".to_owned();
     let _ = writeln!(text, "summary = \"{}\"", part.summary);
@@ -577,14 +554,13 @@ fn switch_part(
     part.fill(&mut text, "");
     text.push_str("\n[part.@.port]\n");
     match ports {
-        [] => rates(&mut text, part, trained),
-        ports => capability(&mut text, ports, trained, true),
+        [] => rates(&mut text, part, links),
+        ports => capability(&mut text, ports, links, true),
     }
     part.fill(&mut text, "port");
     text.push_str("\n[part.@.upstream_port]\n");
-    let (speed, lanes) = best(link.into_iter().chain(upstream.link().map(|(_, best)| best)));
-    read(&mut text, "max_generation", speed, "Link Capabilities");
-    read(&mut text, "max_width", lanes, "Link Capabilities");
+    let shown = upstream.link().map(|(_, best)| best).into_iter();
+    best_rate(&mut text, shown, link.as_slice(), "Link Capabilities");
     if let Some(express) = upstream.express() {
         let payload = size(express.max_payload_supported_bytes);
         read(&mut text, "max_payload_bytes", payload, "Device Capabilities");
@@ -611,7 +587,7 @@ fn bars(card: &PciFunction) -> Vec<Bar> {
 fn endpoint_part(
     part: &Part,
     card: &PciFunction,
-    link: Option<LinkCode>,
+    link: Option<&LinkPlan<'_>>,
     described: Option<&str>,
     engine: bool,
 ) -> Result<(String, Option<String>), String> {
@@ -647,7 +623,10 @@ fn endpoint_part(
         assume(&mut text, &[decodes, ("size_bytes", "67_108_864", UNSEEN)]);
     }
     text.push_str("\n[part.@.port]\n");
-    capability(&mut text, &[card], link.into_iter(), false);
+    // The library's port has all that is assumed of such a card.
+    if link.is_none_or(|link| !link.is_assumed) {
+        capability(&mut text, &[card], link.as_slice(), false);
+    }
     part.fill(&mut text, "port");
     text.push_str("\n[part.@.memory]\n");
     part.fill(&mut text, "memory");

@@ -45,15 +45,19 @@ mod addresses;
 mod assumptions;
 mod error;
 mod files;
+mod gpu_matrix;
 mod lab_file;
 mod library;
 mod lspci;
+mod lspci_tree;
+mod lstopo;
 mod plan;
+mod ports;
 mod seen;
 mod taken;
 mod xml;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use addresses::Addresses;
@@ -73,29 +77,40 @@ pub struct Machine {
     pub names: BTreeMap<Address, String>,
     /// Gaps of the dumps, by function, a phrase each.
     pub gaps: Vec<(Address, String)>,
+    /// Gaps that are not those of one function, a sentence each.
+    pub remarks: Vec<String>,
+    /// Functions of which dumps show only where they are: links above them are assumed.
+    pub placed: BTreeSet<Address>,
+}
+
+impl Machine {
+    /// Whether dumps show the address of a function; otherwise it is made up.
+    pub const fn is_shown(&self, address: Address) -> bool {
+        !seen::MadeUp::is(address)
+    }
 }
 
 /// Reads dumps of one machine; what one does not show may be in another. A dump is a listing of
 /// `lspci -vvv` (better with `-nn` and by root; its bytes by `-xxxx` count more than its words), a
-/// folder or tar file of `/sys/bus/pci`, or the XML of hwloc or NCCL.
+/// folder or tar file of `/sys/bus/pci`, or the XML of hwloc or NCCL. Less is in a tree of `lspci
+/// -t`, hwloc's `lstopo-no-graphics` and a matrix of `nvidia-smi topo -m`: where devices
+/// are. Links that no dump shows are then assumed.
 ///
 /// # Errors
 /// A file that cannot be read or is no dump, and dumps of different machines.
 pub fn read(paths: &[PathBuf]) -> Result<Machine> {
     let mut all = Inventory::default();
-    for path in paths {
-        for (address, seen) in files::read(path)?.functions {
-            all.add(address, seen).map_err(|problem| DumpError::OtherMachine {
-                path: path.clone(),
-                line: 0,
-                problem,
-            })?;
-        }
+    for (number, path) in paths.iter().enumerate() {
+        all.join(files::read(path)?, number).map_err(|problem| DumpError::OtherMachine {
+            path: path.clone(),
+            line: 0,
+            problem,
+        })?;
     }
     Ok(all.machine())
 }
 
-/// Reads a listing of `lspci`, or the XML of hwloc or NCCL; `path` names it in errors.
+/// Reads a dump that is a text, or several in one text, as in a mail; `path` names it in errors.
 ///
 /// # Errors
 /// As [`read`].

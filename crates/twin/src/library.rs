@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use crosslane_vfio::sysfs::PciFunction;
+use crosslane_vfio::sysfs::{LinkCode, PciFunction};
 
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +76,15 @@ impl Part {
     pub(crate) fn value(&self, table: &str, key: &str) -> Option<&str> {
         let found = self.constants.iter().find(|it| it.table == table && it.key == key);
         found.map(|constant| constant.value.as_str())
+    }
+
+    /// Returns the best link of a port in a table.
+    pub(crate) fn best_link(&self, table: &str) -> Option<LinkCode> {
+        let number = |key: &str| {
+            let value = self.value(table, key)?.strip_prefix("value = ")?;
+            value.split(',').next()?.trim().parse().ok()
+        };
+        Some(LinkCode { speed: number("max_generation")?, lanes: number("max_width")? })
     }
 
     /// Adds the constants of a table to the last one of a lab's text, without those that it has.

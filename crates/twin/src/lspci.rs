@@ -148,10 +148,7 @@ impl Listed {
             bracketed(class).or(Some(word)).and_then(|code| hex(code).filter(|_| code.len() == 4));
         let named = CLASSES.iter().find(|(name, _)| class.starts_with(name)).map(|it| it.1);
         seen.class = code.or(named).map(|class| class << 8 | interface);
-        let ids = bracketed(device).unwrap_or(device.trim_start_matches("Device "));
-        seen.identity = pair(ids);
-        let name = device.split_once(" [").map_or(device, |(name, _)| name);
-        seen.name = (seen.identity.is_none() || name != ids).then(|| shown(name));
+        (seen.identity, seen.name) = identified(device);
         listed
     }
 
@@ -355,8 +352,29 @@ fn is_register(word: &str) -> bool {
     is_name && !word.is_empty() && begins.iter().any(|begin| word.starts_with(begin))
 }
 
+/// Splits a device into its IDs and its name: `Intel Corporation I350 [8086:1521]`, one of both, or
+/// `Device 8086:1521`.
+pub(crate) fn identified(device: &str) -> (Option<(u16, u16)>, Option<String>) {
+    let ids = bracketed(device).unwrap_or(device.trim_start_matches("Device "));
+    let identity = pair(ids);
+    let name = device.split_once(" [").map_or(device, |(name, _)| name);
+    (identity, (identity.is_none() || name != ids).then(|| shown(name)))
+}
+
+/// Returns a line without the marks of a quotation.
+pub(crate) fn without_quotes(line: &str) -> &str {
+    let line = line.trim_start_matches('\u{feff}').trim_end();
+    match line.trim_start().strip_prefix('>') {
+        Some(quoted) => {
+            let rest = quoted.trim_start_matches('>');
+            rest.strip_prefix(' ').unwrap_or(rest)
+        }
+        None => line,
+    }
+}
+
 /// Text from outside without control characters, of a bounded length.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.trim().chars().filter(|c| !c.is_control()).take(100).collect()
 }
 

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_vfio::sysfs::{Address, Kind, LinkCode, PciFunction, Tree};
 
+use crate::seen::MadeUp;
+
 /// Most root ports of a host in a lab, as crate `fabric` has it.
 const MOST_ROOT_PORTS: usize = 31;
 
@@ -18,7 +20,12 @@ pub(crate) struct LinkPlan<'a> {
     /// The endpoint or upstream port below.
     pub lower: &'a PciFunction,
     pub rate: LinkCode,
+    /// Whether no dump shows the rate.
+    pub is_assumed: bool,
 }
+
+/// Returns the rate that is assumed for the link above a function, if one may be.
+pub(crate) type Assumed<'f> = &'f dyn Fn(&PciFunction) -> Option<LinkCode>;
 
 /// The parts of a machine that a lab has.
 pub(crate) struct Plan<'a> {
@@ -50,13 +57,13 @@ impl<'a> Plan<'a> {
                     "the PCI Express capability of {address} cannot be seen; root sees it"
                 ));
             }
-            plan.add(tree, card)?;
+            plan.add(tree, card, &|_| None)?;
         }
         Ok(plan)
     }
 
-    /// Plans all endpoints with a link above them.
-    pub fn of_machine(tree: &'a Tree) -> Self {
+    /// Plans all endpoints with a link above them, whose rate is perhaps assumed.
+    pub fn of_machine(tree: &'a Tree, assumed: Assumed<'_>) -> Self {
         let mut plan = Self::empty();
         let mut done = BTreeSet::new();
         for function in tree.functions() {
@@ -75,8 +82,16 @@ impl<'a> Plan<'a> {
                 plan.left_out.push((function.address, "a further function of its device".into()));
                 continue;
             }
-            if let Err(why) = plan.add(tree, function) {
+            if let Err(why) = plan.add(tree, function, assumed) {
                 plan.left_out.push((function.address, why));
+            }
+        }
+        // A switch is taken to have at least the fastest link below it.
+        for index in (0..plan.links.len()).rev() {
+            let LinkPlan { lower, is_assumed, .. } = plan.links[index];
+            let below = plan.links_below(Some(lower.address)).into_iter().map(|link| link.rate);
+            if let Some(rate) = below.reduce(best_of).filter(|_| is_assumed) {
+                plan.links[index].rate = rate;
             }
         }
         plan
@@ -98,13 +113,18 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds an endpoint with the links above it, or nothing of it.
-    fn add(&mut self, tree: &'a Tree, endpoint: &'a PciFunction) -> Result<(), String> {
+    fn add(
+        &mut self,
+        tree: &'a Tree,
+        endpoint: &'a PciFunction,
+        assumed: Assumed<'_>,
+    ) -> Result<(), String> {
         let mut links: Vec<LinkPlan<'_>> = Vec::new();
         let mut lower = endpoint;
         loop {
             let mut above = tree.above(lower.address).into_iter();
             // A device may hang below the upstream port itself where a dump has no others.
-            let (port, switch) = match above.next() {
+            let (port, upstream) = match above.next() {
                 None => (None, None),
                 Some(port) if port.kind == Kind::RootPort => (Some(port), None),
                 Some(port) if port.kind == Kind::UpstreamPort => (None, Some(port)),
@@ -116,14 +136,15 @@ impl<'a> Plan<'a> {
                 },
                 Some(port) => return Err(misplaced(port)),
             };
-            let link = LinkPlan {
-                port,
-                switch: switch.map(|it| it.address),
-                lower,
-                rate: rate(lower, port)?,
+            let (rate, is_assumed) = match (rate(lower, port), assumed(lower)) {
+                (Err(_), Some(assumed)) => (assumed, true),
+                (rate, _) => (rate?, false),
             };
-            links.push(link);
-            match switch {
+            // Ports that are made up say nothing.
+            let port = port.filter(|port| !MadeUp::is(port.address));
+            let switch = upstream.map(|it| it.address);
+            links.push(LinkPlan { port, switch, lower, rate, is_assumed });
+            match upstream {
                 Some(upstream)
                     if links.iter().any(|link| link.lower.address == upstream.address) =>
                 {
@@ -134,7 +155,15 @@ impl<'a> Plan<'a> {
             }
         }
         let roots = self.links.iter().filter(|link| link.switch.is_none()).count();
-        links.retain(|link| self.rate_above(link.lower.address).is_none());
+        links.retain(|link| self.link_above(link.lower.address).is_none());
+        for link in &links {
+            let is_taken = |port: &PciFunction| {
+                self.links.iter().any(|it| it.port.is_some_and(|it| it.address == port.address))
+            };
+            if let Some(port) = link.port.filter(|port| is_taken(port)) {
+                return Err(format!("{} above it has another device below it", port.address));
+            }
+        }
         if roots == MOST_ROOT_PORTS && links.last().is_some_and(|link| link.switch.is_none()) {
             return Err(format!("a host of a lab has at most {MOST_ROOT_PORTS} root ports"));
         }
@@ -179,16 +208,19 @@ impl<'a> Plan<'a> {
         found
     }
 
-    /// The rate of the link above an endpoint or a switch.
-    pub fn rate_above(&self, lower: Address) -> Option<LinkCode> {
-        let above = self.links.iter().find(|link| link.lower.address == lower);
-        above.map(|link| link.rate)
+    /// The link above an endpoint or a switch.
+    pub fn link_above(&self, lower: Address) -> Option<&LinkPlan<'a>> {
+        self.links.iter().find(|link| link.lower.address == lower)
     }
 
-    /// Rates of the links below the host, or below a switch.
-    pub fn rates(&self, switch: Option<Address>) -> impl Iterator<Item = LinkCode> {
-        self.links.iter().filter(move |link| link.switch == switch).map(|link| link.rate)
+    /// Links below the host, or below a switch.
+    pub fn links_below(&self, switch: Option<Address>) -> Vec<&LinkPlan<'a>> {
+        self.links.iter().filter(|link| link.switch == switch).collect()
     }
+}
+
+fn best_of(one: LinkCode, other: LinkCode) -> LinkCode {
+    LinkCode { speed: one.speed.max(other.speed), lanes: one.lanes.max(other.lanes) }
 }
 
 fn misplaced(port: &PciFunction) -> String {

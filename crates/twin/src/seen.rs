@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Functions as far as dumps show them, and how several dumps fill each other's gaps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_pcie::config::Bar;
+use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::sysfs::{
     Acs, Address, Configuration, Described, Express, IommuGroup, Kind, LinkCode, PciFunction, Tree,
 };
 
 use crate::Machine;
+use crate::gpu_matrix::Matrix;
 
 /// Vendor and device ID of a function of which no dump says them.
 pub(crate) const NO_IDENTITY: (u16, u16) = (0xffff, 0xffff);
@@ -115,8 +117,61 @@ pub(crate) struct Seen {
     pub configuration: Vec<u8>,
     /// The present link and the best one, as a kernel reports them.
     pub kernel_link: Option<(LinkCode, LinkCode)>,
+    /// Another link that it may be, in words, if no register says more.
+    pub link_doubt: Option<String>,
     /// Facts that could not be told with certainty, a phrase each.
     pub doubts: Vec<String>,
+    /// Whether dumps show only where it is, and perhaps what it is called: no register, and none of
+    /// the attributes of a kernel.
+    pub is_place_only: bool,
+}
+
+/// Functions whose addresses no dump shows. They have addresses in domains that no machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MadeUp {
+    /// Bridges of a topology in hwloc's words.
+    Bridge,
+    /// Devices of a matrix of `nvidia-smi`, and the switches above them.
+    Device,
+}
+
+impl MadeUp {
+    /// First domain of all.
+    const FIRST: u32 = 0xfff0_0000;
+    /// Domains for the functions of one file.
+    const OF_FILE: u32 = 0x1000;
+    /// Most functions of one file.
+    const MOST: u32 = 1 << 16;
+    /// Buses of a domain; bus 0 is that of a root.
+    const BUSES: u32 = 255;
+
+    /// Returns addresses for the functions of a file.
+    pub fn addresses(self) -> impl Iterator<Item = Address> {
+        let domain = match self {
+            Self::Bridge => Self::FIRST,
+            Self::Device => Self::FIRST + 0x8_0000,
+        };
+        (0..Self::MOST).map(move |number| Address {
+            domain: domain + number / Self::BUSES,
+            id: RoutingId::new((1 + number % Self::BUSES) as u8, 0, 0),
+        })
+    }
+
+    /// Whether an address is such a one.
+    pub const fn is(address: Address) -> bool {
+        address.domain >= Self::FIRST
+    }
+
+    /// Returns the address of a function in one of several files.
+    pub fn of_file(address: Address, file: usize) -> Address {
+        match Self::is(address) {
+            true => {
+                let domain = address.domain + (file as u32 & 0x7f) * Self::OF_FILE;
+                Address { domain, ..address }
+            }
+            false => address,
+        }
+    }
 }
 
 impl Seen {
@@ -148,12 +203,18 @@ impl Seen {
             let words = |(vendor, device)| format!("{vendor:04x}:{device:04x}");
             return Err(format!("{} in {}, and {}", words(one), self.file, words(two)));
         }
+        // A bridge that is shown is a better parent than one that is not.
+        self.parent = match (self.parent, other.parent) {
+            (Some(own), Some(other)) if MadeUp::is(own) => Some(other),
+            (own, other) => own.or(other),
+        };
+        self.is_place_only &= other.is_place_only;
         macro_rules! fill {
             ($($field:ident)+) => { $(self.$field = self.$field.take().or(other.$field);)+ };
         }
         fill!(
-            parent identity subsystem class revision name command buses numa_node iommu_group
-            driver kind acs kernel_link
+            identity subsystem class revision name command buses numa_node iommu_group
+            driver kind acs kernel_link link_doubt
         );
         match (&mut self.express, other.express) {
             (Some(own), Some(other)) => own.fill(other),
@@ -196,6 +257,9 @@ impl Seen {
             buses: self.buses,
         };
         let configuration = configuration.with_description(described);
+        if configuration.express().is_none() {
+            gaps.extend(self.link_doubt);
+        }
         if identity.is_none() {
             gaps.push("vendor and device ID are not shown (lspci shows them with -nn)".to_owned());
         }
@@ -219,9 +283,29 @@ impl Seen {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Inventory {
     pub functions: BTreeMap<Address, Seen>,
+    /// Devices without addresses, and the kinds of ways between them.
+    pub matrices: Vec<Matrix>,
 }
 
 impl Inventory {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty() && self.matrices.is_empty()
+    }
+
+    /// Adds all of another one, that of the file with this number.
+    ///
+    /// # Errors
+    /// A contradiction, half a sentence.
+    pub fn join(&mut self, other: Self, file: usize) -> Result<(), String> {
+        for (address, mut seen) in other.functions {
+            seen.parent = seen.parent.map(|parent| MadeUp::of_file(parent, file));
+            self.add(MadeUp::of_file(address, file), seen)?;
+        }
+        self.matrices.extend(other.matrices);
+        Ok(())
+    }
+
     /// Adds a function, or fills the gaps of what is known about it.
     ///
     /// # Errors
@@ -239,14 +323,22 @@ impl Inventory {
     }
 
     /// Returns the functions, what they are called, and what is missing of each.
-    pub fn machine(self) -> Machine {
+    pub fn machine(mut self) -> Machine {
+        let mut remarks = Vec::new();
+        for (file, matrix) in std::mem::take(&mut self.matrices).into_iter().enumerate() {
+            remarks.extend(matrix.join(&mut self, file));
+        }
         let (mut functions, mut names, mut gaps) = (Vec::new(), BTreeMap::new(), Vec::new());
+        let mut placed = BTreeSet::new();
         for (address, mut seen) in self.functions {
+            if seen.is_place_only {
+                placed.insert(address);
+            }
             names.extend(seen.name.take().map(|name| (address, name)));
             let (function, missing) = seen.function(address);
             functions.push(function);
             gaps.extend(missing.into_iter().map(|what| (address, what)));
         }
-        Machine { tree: Tree::of(functions), names, gaps }
+        Machine { tree: Tree::of(functions), names, gaps, remarks, placed }
     }
 }

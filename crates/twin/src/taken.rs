@@ -5,6 +5,7 @@ use crosslane_vfio::sysfs::{Address, PciFunction};
 
 use crate::library::{Library, Part, PartKind};
 use crate::plan::Plan;
+use crate::seen::MadeUp;
 
 /// Devices that were taken for a part of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,8 @@ impl<'a> PartsTaken<'a> {
     /// Finds the part of a device, and notes it.
     pub fn take(&mut self, kind: PartKind, device: &PciFunction) -> &'a Part {
         let part = self.library.part(kind, Some(device));
-        self.note(part).push(device.address);
+        let devices = self.note(part);
+        devices.extend(Some(device.address).filter(|address| !MadeUp::is(*address)));
         part
     }
 

@@ -186,25 +186,29 @@ fn hwloc_function(node: Node<'_, '_>) -> Result<(Address, Seen), Problem> {
     seen.subsystem = words.next().and_then(pair);
     seen.revision = words.next().and_then(hex).and_then(|it| it.try_into().ok());
     if node.attribute("type") == Some("Bridge") {
-        // `bridge_pci="0000:[02-03]"`: the buses below.
-        let buses = node.attribute("bridge_pci").and_then(|text| {
-            let (first, last) = text.split_once('[')?.1.split_once(']')?.0.split_once('-')?;
-            Some((hex(first)?.try_into().ok()?, hex(last)?.try_into().ok()?))
-        });
-        seen.buses = buses;
+        seen.buses = node.attribute("bridge_pci").and_then(number_range);
     }
-    let speed = node.attribute("pci_link_speed").and_then(|speed| speed.parse::<f64>().ok());
-    if let Some(speed) = speed.filter(|speed| *speed > 0.0) {
-        let links = links_of(speed);
-        if let [first, others @ ..] = &links[..] {
-            seen.kernel_link = Some((*first, *first));
-            if let [other, ..] = others {
-                let what = format!("{speed:.2} GB/s may be {first} or {other}; {first} is taken");
-                seen.doubts.push(what);
-            }
+    link(&mut seen, node.attribute("pci_link_speed").unwrap_or_default());
+    Ok((address, seen))
+}
+
+/// Reads the buses below a bridge: `0000:[02-03]`.
+pub(crate) fn number_range(text: &str) -> Option<(u8, u8)> {
+    let (first, last) = text.split_once('[')?.1.split_once(']')?.0.split_once('-')?;
+    Some((hex(first)?.try_into().ok()?, hex(last)?.try_into().ok()?))
+}
+
+/// Takes the rate of a link, GB/s, if it is one.
+pub(crate) fn link(seen: &mut Seen, gigabytes_per_second: &str) {
+    let speed = gigabytes_per_second.parse::<f64>().ok().filter(|speed| *speed > 0.0);
+    let links = speed.map_or_else(Vec::new, links_of);
+    if let ([first, others @ ..], Some(speed)) = (&links[..], speed) {
+        seen.kernel_link = Some((*first, *first));
+        if let [other, ..] = others {
+            let what = format!("{speed:.2} GB/s may be {first} or {other}; {first} is taken");
+            seen.link_doubt = Some(what);
         }
     }
-    Ok((address, seen))
 }
 
 /// The links of some number of GB/s, the widest first.

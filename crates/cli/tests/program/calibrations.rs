@@ -45,7 +45,12 @@ fn own_measurements_are_compared_and_fitted() {
     let slower = 950.0 - number(&rows[0]["simulated"]);
     let more = number(&constant["value"]) - 200.0;
     assert!((more / slower - 1.0).abs() < 0.1, "{more} {slower}");
-    let run = run_well(&calibrate(&format!("--write {}", at("fitted.toml"))));
+    let report = format!("--report {}", at("page"));
+    let run = run_well(&calibrate(&format!("--write {} {report}", at("fitted.toml"))));
+    let page = fs::read_to_string(folder.join("page/index.html")).unwrap();
+    for words in ["inside their intervals", "Predicted", "part.host.memory.read_latency_ns"] {
+        assert!(page.contains(words), "{words} is not on the page");
+    }
     assert!(run.stderr.contains("fitted.toml"), "{}", run.stderr);
     assert!(run.stdout.contains("measurements: 2 of 2\n"), "{}", run.stdout);
     let fitted = fs::read_to_string(folder.join("fitted.toml")).unwrap();

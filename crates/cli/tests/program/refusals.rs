@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 145] = [
+const REFUSED: [&str; 147] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -68,6 +68,8 @@ const REFUSED: [&str; 145] = [
     "what-if rosta --acs rha25=maybe",
     "what-if rosta --acs off --operations 4",
     "what-if rosta --acs off --flow fpga1:fpga9:write:4K",
+    "what-if rosta --set fpga1.relaxed-ordering=on --flow fpga1:fpga2:write:4K --write x.toml",
+    "what-if rosta --acs off --write /nowhere/x.toml",
     "tune rosta",
     "tune rosta --flow fpga1:fpga5:write:4K..8K",
     // Workloads: what the command line, the lab, the driver or the workload refuses.

@@ -107,7 +107,10 @@ pub fn import(dumps: &[PathBuf], name: &str) -> Result<Imported, ImportError> {
         let function = machine.tree.function(address).ok()?;
         Some(ImportedEndpoint {
             name: name.to_owned(),
-            address: address.to_string(),
+            address: match machine.is_shown(address) {
+                true => address.to_string(),
+                false => "not shown".to_owned(),
+            },
             vendor: format!("{:04x}", function.vendor),
             device: format!("{:04x}", function.device),
             class_words: function.class_words().to_owned(),

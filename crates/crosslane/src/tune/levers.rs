@@ -19,12 +19,27 @@ const SIZES: RangeInclusive<u32> = 7..=12;
 /// Tags with Extended Tag Field Enable (PCIe 6.x 2.2.6.2).
 const EXTENDED_TAGS: u16 = 256;
 
+/// What a lever takes, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// Registers of functions.
+    Setting,
+    /// Registers of ports, and devices that are no longer kept apart.
+    Redirection,
+    /// An option of the kernel, and devices that are no longer kept from memory.
+    Translation,
+    /// A card at another port.
+    Place,
+}
+
 /// A change that one can make to a machine.
 pub struct Lever {
     /// The change in words.
     pub words: String,
     /// The same as changes of the lab.
     pub changes: Vec<Change>,
+    /// What it takes.
+    pub effort: Effort,
     /// Whether it is a setting, and no other of its kind goes farther.
     pub is_strongest: bool,
 }
@@ -33,6 +48,11 @@ impl Lever {
     /// Returns the options of `what-if` for it.
     pub fn options(&self) -> Vec<String> {
         self.changes.iter().map(ToString::to_string).collect()
+    }
+
+    /// Returns what orders levers by their cost: fewer changes cost less.
+    pub const fn cost(&self) -> (Effort, usize) {
+        (self.effort, self.changes.len())
     }
 }
 
@@ -94,7 +114,8 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn add(&mut self, words: String, changes: Vec<Change>, is_strongest: bool) {
-        self.levers.push(Lever { words, changes, is_strongest });
+        let effort = Effort::Setting;
+        self.levers.push(Lever { words, changes, effort, is_strongest });
     }
 
     /// Max_Payload_Size below each root port that the flows pass, and the same below all of them:
@@ -184,8 +205,9 @@ impl Found<'_> {
         let switches = file.switches.iter().filter(|switch| switch.acs).map(|switch| &switch.name);
         for name in hosts.chain(switches).filter(|name| above(name)) {
             let words = format!("no redirection of peer requests (ACS) by {name}");
-            let change = Change::Acs { node: Some(name.clone()), redirects: false };
-            self.add(words, vec![change], true);
+            let changes = vec![Change::Acs { node: Some(name.clone()), redirects: false }];
+            let effort = Effort::Redirection;
+            self.levers.push(Lever { words, changes, effort, is_strongest: true });
         }
     }
 
@@ -196,7 +218,9 @@ impl Found<'_> {
             let host = &file.hosts[host];
             if host.part.parameters.iommu.is_some() {
                 let words = format!("no translation by the IOMMU of {}", host.name);
-                self.add(words, vec![set(&host.name, "iommu", "off")], true);
+                let changes = vec![set(&host.name, "iommu", "off")];
+                let effort = Effort::Translation;
+                self.levers.push(Lever { words, changes, effort, is_strongest: true });
             }
         }
     }
@@ -224,8 +248,9 @@ impl Found<'_> {
             };
             for place in switches.cloned().chain(roots).filter(|place| *place != here) {
                 let words = format!("{end} at a port of {place}");
-                let change = Change::Move { node: end.clone(), place };
-                self.add(words, vec![change], false);
+                let changes = vec![Change::Move { node: end.clone(), place }];
+                let effort = Effort::Place;
+                self.levers.push(Lever { words, changes, effort, is_strongest: false });
             }
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! Every lever is tried alone; the one that gains most stays, and the others are
 //! tried again beside it, until none gains [`THRESHOLD`]. If none does, all settings are tried
-//! together: those without which the gain is the same are put back.
+//! together: those without which the gain is the same are put back. Rates that differ by less than
+//! [`EQUAL`] count as the same: of two ways to them the cheaper one stays.
 
 mod commands;
 mod levers;
@@ -16,6 +17,10 @@ use rayon::prelude::*;
 
 use crate::what_if::{Change, Changed, Flows, WhatIfError, apply, name};
 use levers::Lever;
+
+/// Largest difference of rates that count as equal, as a fraction: what a run and its lab are exact
+/// to. Nobody moves a card for less.
+pub const EQUAL: f64 = 0.01;
 
 /// Extent of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +52,7 @@ pub fn tune(
         if steps.is_empty() {
             alone = trials(&levers, &tried);
         }
-        let found = match best(&tried) {
+        let found = match best(&levers, &tried) {
             Some(best) => Some((vec![best], tried[best].value)),
             None => search.together(&changes, value, &levers)?,
         };
@@ -102,12 +107,20 @@ fn trials(levers: &[Lever], tried: &[Tried]) -> Vec<TuneTrial> {
     trials
 }
 
-/// Returns the lever that gains most; of those that gain the same, the first: levers are in the
-/// order of their cost.
-fn best(tried: &[Tried]) -> Option<usize> {
-    let most = tried.iter().map(|tried| tried.gain).fold(0.0, f64::max);
-    let same = |tried: &Tried| tried.gain >= THRESHOLD && tried.gain >= most - SAME;
-    tried.iter().position(same)
+/// Returns the lever that gains most. Of those with [equal](EQUAL) rates it is the cheapest, and
+/// of several that cost the same the best, or the first.
+fn best(levers: &[Lever], tried: &[Tried]) -> Option<usize> {
+    let counts = |index: &usize| tried[*index].gain >= THRESHOLD;
+    let gain = |index: usize| tried[index].gain;
+    let most = |indexes: &[usize]| indexes.iter().map(|at| gain(*at)).fold(0.0, f64::max);
+    let gaining: Vec<usize> = (0..tried.len()).filter(counts).collect();
+    let least = (1.0 + most(&gaining)) * (1.0 - EQUAL) - 1.0;
+    let equal: Vec<usize> = gaining.into_iter().filter(|index| gain(*index) >= least).collect();
+    let cheapest = equal.iter().map(|index| levers[*index].cost()).min()?;
+    let alike = equal.into_iter().filter(|index| levers[*index].cost() == cheapest);
+    let alike: Vec<usize> = alike.collect();
+    let best = most(&alike);
+    alike.into_iter().find(|index| gain(*index) >= best - SAME)
 }
 
 struct Search<'a> {
@@ -175,16 +188,46 @@ impl Search<'_> {
         if all / before - 1.0 < CLEAR {
             return Ok(None);
         }
-        let mut best = all;
+        let mut found = all;
         // The dearest are put back first.
         for index in kept.clone().into_iter().rev() {
             let without: Vec<usize> = kept.iter().copied().filter(|it| *it != index).collect();
-            if let Ok(found) = value(&without)?
-                && found >= best * (1.0 - SAME)
+            if let Ok(less) = value(&without)?
+                && less >= all * (1.0 - EQUAL)
             {
-                (kept, best) = (without, found);
+                (kept, found) = (without, less);
             }
         }
-        Ok(Some((kept, best)))
+        Ok(Some((kept, found)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use levers::Effort;
+
+    /// Rates that differ by less than 1 % are equal; then the cheaper lever counts, and among those
+    /// of one cost the better one.
+    #[test]
+    fn of_equal_gains_the_cheapest_is_best() {
+        let best = |all: &[(f64, Effort, usize)]| {
+            let tried = all.iter().map(|it| Tried { value: 0.0, gain: it.0, problem: None });
+            let levers = all.iter().map(|&(_, effort, count)| Lever {
+                words: String::new(),
+                changes: vec![Change::Acs { node: None, redirects: false }; count],
+                effort,
+                is_strongest: false,
+            });
+            super::best(&levers.collect::<Vec<_>>(), &tried.collect::<Vec<_>>())
+        };
+        let (set, boot, place) = (Effort::Setting, Effort::Translation, Effort::Place);
+        assert_eq!(best(&[(0.085, set, 1), (0.088, place, 1)]), Some(0));
+        assert_eq!(best(&[(0.085, set, 1), (0.097, place, 1)]), Some(1));
+        assert_eq!(best(&[(0.088, set, 2), (0.085, set, 1), (0.09, boot, 1)]), Some(1));
+        assert_eq!(best(&[(0.080, set, 1), (0.088, set, 1), (0.0885, set, 1)]), Some(1));
+        assert_eq!(best(&[(0.0, set, 1), (0.009, boot, 1)]), None);
+        // Of ten times the rate, too.
+        assert_eq!(best(&[(9.0, set, 1), (9.05, place, 1)]), Some(0));
     }
 }

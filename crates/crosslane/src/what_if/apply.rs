@@ -38,7 +38,7 @@ const SWAP: &str = "swap:";
 /// Name of a host's socket in `--move`, without its number.
 const SOCKET: &str = "numa";
 /// Lab with the IOMMU that a host gets.
-const FITTED_IOMMU: &str = "pciebench:iommu";
+pub(super) const FITTED_IOMMU: &str = "pciebench:iommu";
 /// Name of the host of a lab that has only one.
 const ONLY_HOST: &str = "host";
 

@@ -97,6 +97,11 @@ impl Change {
         let (node, word) = halves(text, "NODE=on or NODE=off")?;
         Ok(Self::Acs { node: Some(node), redirects: switched(&word)? })
     }
+
+    /// Whether it changes flows, and nothing of the lab: relaxed ordering.
+    pub(super) fn is_of_flows(&self) -> bool {
+        matches!(self, Self::Set { path, .. } if path.ends_with(".relaxed-ordering"))
+    }
 }
 
 impl fmt::Display for Change {

@@ -7,6 +7,7 @@
 mod apply;
 mod change;
 pub(crate) mod tree;
+mod written;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use thiserror::Error;
 pub(crate) use apply::PLAIN_TAGS;
 pub use apply::{Changed, apply};
 pub use change::Change;
+pub use written::written;
 
 use crate::matrix::{OneWay, matrix, one_ways, uneven_payload_bytes};
 
@@ -50,6 +52,12 @@ pub enum WhatIfError {
     /// A run whose limits cannot be found.
     #[error(transparent)]
     Explain(#[from] ExplainError),
+    /// A lab file into which changes cannot be written.
+    #[error("cannot write the changed lab: {problem}")]
+    Unwritten {
+        /// The reason, with its values.
+        problem: String,
+    },
     /// Flows that fail in the lab as it is.
     #[error("the flows cannot run: {problem}")]
     Flows {
@@ -59,7 +67,7 @@ pub enum WhatIfError {
 }
 
 kinds!(WhatIfError {
-    Self::Change { .. } => InvalidArgument,
+    Self::Change { .. } | Self::Unwritten { .. } => InvalidArgument,
     Self::Run(error) => error.kind(),
     Self::Explain(error) => error.kind(),
     Self::Flows { .. } => Failed,
@@ -137,11 +145,7 @@ pub fn compare_pairs(
     progress: &dyn Progress,
 ) -> Result<WhatIf, WhatIfError> {
     let (before, after, compared) = begin(lab, changes)?;
-    let is_relaxed = |change: &&Change| match change {
-        Change::Set { path, .. } => path.ends_with(".relaxed-ordering"),
-        _ => false,
-    };
-    if let Some(change) = changes.iter().find(is_relaxed) {
+    if let Some(change) = changes.iter().find(|change| change.is_of_flows()) {
         let problem = "relaxed ordering is a choice of flows, and no --flow is given".to_owned();
         return Err(WhatIfError::change(change, problem));
     }

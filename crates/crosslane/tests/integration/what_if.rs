@@ -6,7 +6,7 @@ use crosslane::lab::{Lab, shipped};
 use crosslane::results::topology::Way;
 use crosslane::results::{TuneStep, Tuning, WhatIf};
 use crosslane::tune::{TuneOptions, tune};
-use crosslane::what_if::{Change, Flows, apply, compare_flows, compare_pairs};
+use crosslane::what_if::{Change, Flows, apply, compare_flows, compare_pairs, written};
 
 /// The shipped lab `minimal` with two cards, each at a root port that is set to payloads of 128 B
 /// though all could take 256 B; root ports pass on to each other.
@@ -257,4 +257,176 @@ fn impossible_changes_are_refused_in_a_sentence() {
         let error = apply(&lab, &[change]).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{option}: ")) && error.contains(&sentence), "{error}");
     }
+}
+
+/// Returns the lab that is written with some changes, and its text. Comments of the file stay, but
+/// those on the socket of a link.
+fn rewritten(lab: &Lab, changes: &[Change]) -> (Lab, String) {
+    let text = written(lab, changes, "crosslane what-if ...").unwrap_or_else(|it| panic!("{it}"));
+    assert!(text.starts_with("# Changed by `crosslane what-if ...`.\n"), "{text}");
+    let comments = lab.file().text().lines().filter(|line| line.starts_with('#'));
+    for comment in comments.filter(|it| !it.contains("# NUMA node") && !it.contains("# Changed")) {
+        assert!(text.contains(comment), "{comment}");
+    }
+    let read = Lab::from_text(lab.origin(), &text).unwrap_or_else(|it| panic!("{it}\n{text}"));
+    (read, text)
+}
+
+/// Compares flows in a written lab, in which nothing is left to change, with those of a changed
+/// one.
+fn assert_same(lab: &Lab, changes: &[Change], read: &Lab, flows: &Flows) {
+    let after = |lab, changes| {
+        let compared = compare_flows(lab, changes, flows, false, &()).unwrap();
+        compared.flows.unwrap().after
+    };
+    let (changed, same, before) = (after(lab, changes), after(read, &[]), after(lab, &[]));
+    assert_eq!(same.flows, changed.flows);
+    assert!(changed.flows != before.flows && changed.errors.is_empty(), "{:?}", changed.errors);
+}
+
+#[test]
+fn written_labs_have_the_figures_of_changed_ones() {
+    let moved = |text| Change::moved(text).unwrap();
+    let changes = [
+        set("gpu0.mps=128"),
+        set("nvme0.mrrs=4096"),
+        set("nic0.tags=64"),
+        set("part.host.memory.read_latency_ns=300"),
+        Change::link("nvme0=4x4").unwrap(),
+        Change::acs("host=off").unwrap(),
+        moved("gpu1=host.numa1"),
+        moved("nvme0=switch-17-00-0"),
+    ];
+    let (lab, (read, text)) = (server(), rewritten(&server(), &changes));
+    let all = [
+        "gpu0:gpu1:write:16K", "nic0:host:read:16K", "nvme0:host:read:4K", "gpu1:nvme0:write:4K",
+        "gpu0:host:write:16K",
+    ];
+    assert_same(&lab, &changes, &read, &flows(&all, 8));
+    // What a register is set to stays such, for the next change.
+    let source = "source = \"sysfs: what-if --set gpu0.mps=128 --set nvme0.mrrs=4096 ";
+    assert!(text.contains(&format!("max_read_bytes = {{ value = 4096, {source}")), "{text}");
+    assert!(text.contains("\n[endpoint.requester]\n"), "{text}");
+    // Once more: the first line names the last command alone.
+    let (again, text) = rewritten(&read, &[set("gpu0.mps=256")]);
+    assert_eq!(text.matches("# Changed by").count(), 1, "{text}");
+    assert_same(&read, &[set("gpu0.mps=256")], &again, &flows(&all, 4));
+}
+
+/// Of eight cards that share their tables, those that change get tables of their own.
+#[test]
+fn written_ranges_are_split_where_they_change() {
+    let lab = Lab::load("rosta:crosslane").unwrap();
+    let changes = [
+        Change::moved("fpga5=rc47a").unwrap(),
+        set("fpga2.mrrs=256"),
+        Change::link("fpga3=1x4").unwrap(),
+        Change::acs("rha25=on").unwrap(),
+    ];
+    let flow = ["fpga1:fpga5:write:16K", "fpga3:fpga7:write:16K"];
+    let flows = flows(&flow, 8);
+    let (read, text) = rewritten(&lab, &changes);
+    let read = read.with_variant("crosslane").unwrap();
+    for words in [
+        "name = \"fpga2\"", "name = \"fpga{3..8}\"", "lower = \"fpga{6..8}\"",
+        "upper_port = \"down{1..3}\"", "acs = true",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert_same(&lab, &changes, &read, &flows);
+}
+
+/// An IOMMU comes with its constants, and goes out of the part, or out of a copy where another host
+/// has the part too.
+#[test]
+fn written_hosts_gain_and_lose_an_iommu() {
+    let iommu = |lab: &Lab, host: usize| lab.file().hosts[host].part.parameters.iommu;
+    let (read, _) = rewritten(&two_cards(), &[set("host0.iommu=on")]);
+    let on = apply(&two_cards(), &[set("host0.iommu=on")]).unwrap().lab;
+    assert_eq!(iommu(&read, 0), iommu(&on, 0));
+    let (read, text) = rewritten(&read, &[set("host0.iommu=off")]);
+    assert_eq!(iommu(&read, 0), None, "{text}");
+    let lab = Lab::load("rosta:iommu").unwrap();
+    let (read, text) = rewritten(&lab, &[set("host.iommu=off")]);
+    assert_eq!(iommu(&read.with_variant("iommu").unwrap(), 0), None, "{text}");
+    // Two hosts with one part.
+    let second = "\n[[host]]\nname = \"host9\"\npart = \"i7\"\nbuffers = { value = \
+                  \"below-4-gib\", source = \"assumption: any\" }\n";
+    let text = format!("{}{second}", lab.file().text());
+    let two = Lab::from_text("two.toml", &text).unwrap().with_variant("iommu").unwrap();
+    let (read, text) = rewritten(&two, &[set("host9.iommu=off")]);
+    let read = read.with_variant("iommu").unwrap();
+    assert!(iommu(&read, 0).is_some() && iommu(&read, 1).is_none(), "{text}");
+    assert!(text.contains("\n# As i7, without an IOMMU.\n[part.i7-of-host9]\n"), "{text}");
+}
+
+#[test]
+fn changes_that_no_file_has_are_not_written() {
+    let words = |lab: &Lab, change: &str| {
+        written(lab, &[set(change)], "crosslane what-if ...").unwrap_err().to_string()
+    };
+    assert_eq!(
+        words(&server(), "nic0.relaxed-ordering=on"),
+        "--set nic0.relaxed-ordering=on: relaxed ordering is a choice of flows, which no lab file \
+         has"
+    );
+    let text = two_cards().file().text().replace(
+        "[[endpoint]]\nname = \"card{0..1}\"\n\
+        part = \"card\"\n",
+        "",
+    );
+    let text = format!("endpoint = [{{ name = \"card{{0..1}}\", part = \"card\" }}]\n{text}");
+    let lab = Lab::from_text("lab.toml", &text).unwrap();
+    assert_eq!(
+        words(&lab, "card0.tags=8"),
+        "cannot write the changed lab: the file has endpoint as a list in one line, not \
+         [[endpoint]]"
+    );
+}
+
+/// Of a move that gains 8.8 % and an option of the kernel that gains 8.5 %, the option comes first.
+#[test]
+fn the_cheaper_of_equal_levers_is_proposed() {
+    // One read at a time, through an IOMMU and a switch that take almost the same time.
+    let text = two_cards().file().text().replace("{0..1}", "0");
+    let port = text.split_once("[part.host.port]\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let port = port.lines().filter(|line| !line.contains("_latency_ns"));
+    let port: String = port.map(|line| format!("{line}\n")).collect();
+    let mut more = String::new();
+    let mut table = |name: &str, constants: &[(&str, &str)]| {
+        more += &format!("\n[part.{name}]\n");
+        for (key, value) in constants {
+            more += &format!("{key} = {{ value = {value}, source = \"assumption: any\" }}\n");
+        }
+    };
+    table(
+        "host.iommu",
+        &[
+            ("iotlb_entries", "64"),
+            ("hit_ns", "57"),
+            ("walk_ns", "100"),
+            ("walks", "1"),
+            ("largest_page_bytes", "2_097_152"),
+        ],
+    );
+    let (identity, latency) = (("identity", "\"1234:0003\""), ("latency_ns", "25.25"));
+    table("switch", &[identity, latency, ("forwarding", "\"cut-through\"")]);
+    let text = text.replace("\nmax_payload_limit_bytes", "\n# ").replace("\"host0\"  ", "\"sw\" ")
+        + &more.replace("[part.switch]\n", "[part.switch]\nkind = \"switch\"\n")
+        + &format!("\n[part.switch.port]\n{port}")
+        + "\n[[switch]]\nname = \"sw\"\npart = \"switch\"\n\
+           \n[[link]]\nupper = \"host0\"\nlower = \"sw\"\npart = \"slot\"\n";
+    let lab = Lab::from_text("switch.toml", &text).unwrap_or_else(|it| panic!("{it}\n{text}"));
+    let mut flows = flows(&["card0:host0:read:64"], 64);
+    flows.choices = flows.choices.with_outstanding(1);
+    let tuning = tune(&lab, &flows, TuneOptions::default(), &()).unwrap();
+    let alone = tuning.alone.iter().map(|it| (it.words.as_str(), (it.gain * 1e3).round() / 10.0));
+    let [(moved, 8.8), (iommu, 8.5), (_, 0.0), ..] = alone.collect::<Vec<_>>()[..] else {
+        panic!("{tuning:#?}");
+    };
+    assert_eq!(
+        (moved, iommu),
+        ("card0 at a port of host0", "no translation by the IOMMU of host0")
+    );
+    assert_eq!(tuning.steps[0].words, [iommu]);
 }

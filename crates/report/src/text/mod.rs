@@ -11,7 +11,7 @@ mod lab;
 mod machine;
 mod network;
 mod rows;
-mod what_if;
+pub(crate) mod what_if;
 mod why;
 
 use crosslane_results::{Bench, Detail, Outcome};

@@ -34,7 +34,7 @@ pub fn what_if(compared: &WhatIf, columns: Columns) -> String {
 }
 
 /// Formats a change of a figure in percent: `+5.2`.
-fn change(before: f64, after: f64) -> String {
+pub(crate) fn change(before: f64, after: f64) -> String {
     match before > 0.0 {
         true => change_words(after / before - 1.0),
         false => "-".to_owned(),
@@ -42,7 +42,7 @@ fn change(before: f64, after: f64) -> String {
 }
 
 /// Figures of a pair before and after.
-type Pair = BeforeAfter<ExplainedPair>;
+pub(crate) type Pair = BeforeAfter<ExplainedPair>;
 
 fn changed_of(pair: &Pair, of: fn(&MatrixPair) -> Option<f64>) -> String {
     match (of(&pair.before.pair), of(&pair.after.pair)) {
@@ -63,7 +63,8 @@ const ONE_WAY: fn(&MatrixPair) -> Option<f64> = |pair| pair.one_way_bytes_per_se
 const BOTH_WAYS: fn(&MatrixPair) -> Option<f64> = |pair| pair.both_ways_bytes_per_second;
 const LATENCY: fn(&MatrixPair) -> Option<f64> = |pair| pair.read_latency_ns;
 
-const PAIR: [Field<Pair>; 12] = [
+/// Columns of a pair that changes.
+pub(crate) const PAIR: [Field<Pair>; 12] = [
     ("from", |it| it.before.pair.from.clone()),
     ("to", |it| it.before.pair.to.clone()),
     ("way", |it| {
@@ -81,8 +82,20 @@ const PAIR: [Field<Pair>; 12] = [
     ("change %:", |it| changed_of(it, LATENCY)),
 ];
 
-fn changed_pairs(pairs: &ChangedPairs, columns: Columns) -> String {
+/// Tells how many pairs do not change.
+pub(crate) fn unchanged_words(pairs: &ChangedPairs) -> Option<String> {
     let ChangedPairs { changed, unchanged, threshold } = pairs;
+    let others = match (changed.len(), *unchanged) {
+        (_, 0) => return None,
+        (0, count) => count_words(count, "pair", "pairs"),
+        (_, count) => count_words(count, "other pair", "other pairs"),
+    };
+    let verb = if *unchanged == 1 { "changes" } else { "change" };
+    Some(format!("{others} {verb} by less than {} %", percent(*threshold)))
+}
+
+fn changed_pairs(pairs: &ChangedPairs, columns: Columns) -> String {
+    let changed = &pairs.changed;
     let mut text = String::new();
     if !changed.is_empty() {
         let what = "Payload one way from one to the other, and both ways at once, GB/s; time of a \
@@ -91,16 +104,12 @@ fn changed_pairs(pairs: &ChangedPairs, columns: Columns) -> String {
         text.push_str(&Table::of(&PAIR, changed).to_text(columns.tables));
         text.push('\n');
     }
-    let others = match (changed.len(), *unchanged) {
-        (_, 0) => String::new(),
-        (0, count) => count_words(count, "pair", "pairs"),
-        (_, count) => count_words(count, "other pair", "other pairs"),
-    };
-    let verb = if *unchanged == 1 { "changes" } else { "change" };
-    if !others.is_empty() {
-        let _ = writeln!(text, "{others} {verb} by less than {} %", percent(*threshold));
+    if let Some(words) = unchanged_words(pairs) {
+        let _ = writeln!(text, "{words}");
     }
-    text.push_str(&problems(changed));
+    for problem in problems(changed) {
+        let _ = writeln!(text, "{problem}");
+    }
     text.push_str(&bottlenecks(changed));
     text
 }
@@ -117,8 +126,9 @@ fn named(pairs: &[&Pair]) -> String {
     }
 }
 
-fn problems(changed: &[Pair]) -> String {
-    let mut text = String::new();
+/// Lists the problems of pairs, each once.
+pub(crate) fn problems(changed: &[Pair]) -> Vec<String> {
+    let mut found = Vec::new();
     for (word, of) in
         [("before", (|it| &it.before) as fn(&Pair) -> &ExplainedPair), ("after", |it| &it.after)]
     {
@@ -129,10 +139,10 @@ fn problems(changed: &[Pair]) -> String {
             }
         }
         for (problem, pairs) in pairs {
-            let _ = writeln!(text, "{word}, {}: {problem}", named(&pairs));
+            found.push(format!("{word}, {}: {problem}", named(&pairs)));
         }
     }
-    text
+    found
 }
 
 /// Formats the limit of a rate one way: `the link a -> b, Gen3 x8`.
@@ -142,18 +152,29 @@ fn limit(pair: &ExplainedPair) -> String {
     pair.bottleneck.as_ref().map_or_else(|| unknown.to_owned(), words)
 }
 
+/// Lists what limits the rates one way before and after, each behind the names of its pairs; empty
+/// if nobody has looked for it.
+pub(crate) fn limits(changed: &[Pair]) -> Vec<[String; 3]> {
+    if changed.iter().all(|it| it.before.bottleneck.is_none() && it.after.bottleneck.is_none()) {
+        return Vec::new();
+    }
+    let of = |it: &Pair| (limit(&it.before), limit(&it.after));
+    let row = |limits: (String, String)| {
+        let pairs: Vec<&Pair> = changed.iter().filter(|it| of(it) == limits).collect();
+        [named(&pairs), limits.0, limits.1]
+    };
+    distinct(changed.iter().map(of)).into_iter().map(row).collect()
+}
+
 /// Formats what limits the rates one way; pairs with the same limits are named together.
 fn bottlenecks(changed: &[Pair]) -> String {
-    if changed.iter().all(|it| it.before.bottleneck.is_none() && it.after.bottleneck.is_none()) {
+    let limits = limits(changed);
+    if limits.is_empty() {
         return String::new();
     }
     let mut text = "\nWhat limits them one way\n".to_owned();
-    let limits = distinct(changed.iter().map(|it| (limit(&it.before), limit(&it.after))));
-    for (before, after) in limits {
-        let pairs = changed
-            .iter()
-            .filter(|it| (limit(&it.before), limit(&it.after)) == (before.clone(), after.clone()));
-        let _ = writeln!(text, "\n{}", named(&pairs.collect::<Vec<_>>()));
+    for [pairs, before, after] in limits {
+        let _ = writeln!(text, "\n{pairs}");
         let _ = match before == after {
             true => writeln!(text, "  before and after: {after}"),
             false => writeln!(text, "  before: {before}\n  after: {after}"),
@@ -173,7 +194,8 @@ fn typical_ps(flow: Option<&Flow>) -> Option<u64> {
     Some(flow?.latency.as_ref()?.typical_ps)
 }
 
-fn changed_flows(flows: &BeforeAfter<ScenarioResult>, columns: Columns) -> String {
+/// Makes the table of flows before and after.
+pub(crate) fn flow_table(flows: &BeforeAfter<ScenarioResult>) -> Table {
     fn fields<'a>() -> [Field<Both<'a>>; 7] {
         [
             ("flow", |both| or_none(both.iter().flatten().next(), |flow| flow.name.clone())),
@@ -196,7 +218,12 @@ fn changed_flows(flows: &BeforeAfter<ScenarioResult>, columns: Columns) -> Strin
     let count = before.flows.len().max(after.flows.len());
     let both = (0..count).map(|index| [before, after].map(|run| run.flows.get(index)));
     let both: Vec<Both<'_>> = both.collect();
-    let mut text = Table::of(&fields(), &both).to_text(columns.tables);
+    Table::of(&fields(), &both)
+}
+
+fn changed_flows(flows: &BeforeAfter<ScenarioResult>, columns: Columns) -> String {
+    let BeforeAfter { before, after } = flows;
+    let mut text = flow_table(flows).to_text(columns.tables);
     for (title, run) in [("As it is", before), ("With the changes", after)] {
         let block = match run.errors.is_empty() {
             true => why::block_under(title, run),
@@ -209,7 +236,8 @@ fn changed_flows(flows: &BeforeAfter<ScenarioResult>, columns: Columns) -> Strin
     text
 }
 
-const TRIAL: [Field<TuneTrial>; 3] = [
+/// Columns of a lever.
+pub(crate) const TRIAL: [Field<TuneTrial>; 3] = [
     ("lever", |it| it.words.clone()),
     ("MB/s:", |it| or_none(it.value, megabytes)),
     ("gain %:", |it| match it.problem {
@@ -217,6 +245,13 @@ const TRIAL: [Field<TuneTrial>; 3] = [
         Some(_) => "cannot".to_owned(),
     }),
 ];
+
+/// Returns the command that compares the flows before and after all steps.
+pub(crate) fn tuning_words(tuning: &Tuning, argument: &str) -> String {
+    let options = tuning.steps.iter().flat_map(|step| &step.options);
+    let all: Vec<&str> = tuning.flows.iter().chain(options).map(String::as_str).collect();
+    format!("crosslane what-if {argument} {}", all.join(" "))
+}
 
 /// Formats the levers that make flows faster, with the commands for each; `argument` is the lab as
 /// the user named it.
@@ -261,9 +296,7 @@ pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
         );
     }
     if !steps.is_empty() {
-        let options = steps.iter().flat_map(|step| &step.options);
-        let all: Vec<&str> = flows.iter().chain(options).map(String::as_str).collect();
-        let _ = writeln!(text, "\nIn detail: crosslane what-if {argument} {}", all.join(" "));
+        let _ = writeln!(text, "\nIn detail: {}", tuning_words(tuning, argument));
     }
     let title = if steps.is_empty() { "What limits then" } else { "What limits afterwards" };
     let block = why::block_under(title, tuning);

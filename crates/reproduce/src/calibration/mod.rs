@@ -5,6 +5,7 @@
 //! Read first: [`calibrate`]; `docs/calibrate.md` explains the method.
 
 pub mod least_squares;
+mod page;
 mod text;
 
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::measured::{MeasuredRow, Measurements, Role, rows_words};
 use crate::study::Effort;
 use least_squares::{Normal, Parameter, Residuals, derivatives, least_squares, squares, student};
 
+pub use page::page;
 pub use text::text;
 
 /// Share of measurements that intervals are for; [`student`] is of this share.

@@ -7,8 +7,9 @@ use crosslane_report::number::plain;
 use crosslane_report::text::{Columns, paragraph};
 use crosslane_report::{Cell, Table};
 use crosslane_results::quantity::{change, count_words, percent};
-use crosslane_results::{CalibratedRow, Calibration};
+use crosslane_results::{CalibratedConstant, CalibratedRow, Calibration};
 
+use super::page::NO_EVIDENCE;
 use crate::measured::{label_of, rows_words};
 
 /// Formats the fitted constants, then the rows beside them.
@@ -21,41 +22,53 @@ pub fn text(calibration: &Calibration, columns: Columns) -> String {
         percent(calibration.residual),
         calibration.trials,
     );
+    text.push_str(&constant_table(calibration).to_text(columns.tables));
+    for one in constants.iter().filter(|one| one.is_at_bound) {
+        text.push_str(&paragraph(&at_bound_words(one), columns));
+    }
+    let (fitted, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.low.is_none());
+    text.push_str("\nFitted rows\n");
+    text.push_str(&row_table(&fitted, false).to_text(columns.tables));
+    if others.is_empty() {
+        text.push('\n');
+        text.push_str(&paragraph(NO_EVIDENCE, columns));
+        return text;
+    }
+    text.push_str("\nPredicted rows\n");
+    text.push_str(&row_table(&others, true).to_text(columns.tables));
+    let _ = writeln!(text, "{}", inside_words(calibration, &others));
+    text
+}
+
+/// Makes the table of constants as they were and are.
+pub(super) fn constant_table(calibration: &Calibration) -> Table {
     let mut table = Table::headed("constant | was: | fitted: | from: | to: | unit");
-    for one in constants {
+    for one in &calibration.constants {
         let numbers = [one.before, one.value, one.low, one.high].map(plain);
         let cells = [one.constant.clone()].into_iter().chain(numbers);
         table.row(cells.chain([one.unit.clone()]));
     }
-    text.push_str(&table.to_text(columns.tables));
-    for one in constants.iter().filter(|one| one.is_at_bound) {
-        let end = plain(one.value);
-        let sentence = format!(
-            "{} is at the end of its range, {end}: the rows may ask for more than that.",
-            one.constant
-        );
-        text.push_str(&paragraph(&sentence, columns));
-    }
-    let (fitted, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.low.is_none());
-    text.push_str("\nFitted rows\n");
-    text.push_str(&table_of(&fitted, false).to_text(columns.tables));
-    if others.is_empty() {
-        let sentence = "No row is left as a prediction, so nothing here is evidence: name the \
-                        fitted ones with --rows, or in a column use.";
-        text.push('\n');
-        text.push_str(&paragraph(sentence, columns));
-        return text;
-    }
-    text.push_str("\nPredicted rows\n");
-    text.push_str(&table_of(&others, true).to_text(columns.tables));
-    let inside = others.iter().filter(|row| row.is_inside() == Some(true)).count();
-    let (count, share) = (others.len(), 100.0 * calibration.confidence);
-    let of = format!("inside their intervals, for {share:.0} % of measurements");
-    let _ = writeln!(text, "{of}: {inside} of {count}");
-    text
+    table
 }
 
-fn table_of(rows: &[&CalibratedRow], has_intervals: bool) -> Table {
+/// Warns of a constant at the end of its range.
+pub(super) fn at_bound_words(one: &CalibratedConstant) -> String {
+    let end = plain(one.value);
+    format!(
+        "{} is at the end of its range, {end}: the rows may ask for more than that.",
+        one.constant
+    )
+}
+
+/// Counts the predicted rows whose measurements are expected.
+pub(super) fn inside_words(calibration: &Calibration, predicted: &[&CalibratedRow]) -> String {
+    let inside = predicted.iter().filter(|row| row.is_inside() == Some(true)).count();
+    let (count, share) = (predicted.len(), 100.0 * calibration.confidence);
+    format!("inside their intervals, for {share:.0} % of measurements: {inside} of {count}")
+}
+
+/// Makes the table of some rows.
+pub(super) fn row_table(rows: &[&CalibratedRow], has_intervals: bool) -> Table {
     let headings = "row: | flow | measured: | lab: | unit | error %:";
     let mut table = match has_intervals {
         true => Table::headed(&format!("{headings} | from: | to: | kind | inside")),

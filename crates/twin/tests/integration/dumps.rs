@@ -15,12 +15,12 @@ use crate::LIBRARY;
 /// below it, and another root port with a drive whose Max_Payload_Size is smaller.
 pub const SERVER: &str = include_str!("../dumps/server.txt");
 
-fn machine(text: &str) -> Machine {
+pub fn machine(text: &str) -> Machine {
     read_text(Path::new("dump"), text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The lab of a machine, which has to be one that can be built.
-fn lab(machine: &Machine) -> (String, Vec<String>) {
+pub fn lab(machine: &Machine) -> (String, Vec<String>) {
     let exported =
         export_machine(machine, "twin", &LIBRARY).unwrap_or_else(|error| panic!("{error}"));
     let lab = Lab::from_text("twin.toml", &exported.text);
@@ -254,7 +254,7 @@ fn without_rights_lspci_hides_links_and_other_dumps_have_them() {
 }
 
 /// A folder of a test.
-fn scratch(name: &str) -> PathBuf {
+pub fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();

@@ -3,6 +3,7 @@
 
 mod dumps;
 mod fuzz_dumps;
+mod places;
 
 use std::sync::LazyLock;
 
