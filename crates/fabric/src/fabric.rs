@@ -450,6 +450,9 @@ impl Fabric {
             EventKind::StallEnd => self.stall_end(target),
             EventKind::Translated => self.root_translated(target, data),
             EventKind::Crossed => self.root_crossed(target, data),
+            EventKind::JoinedLeft => self.root_joined_left(target, data),
+            EventKind::PartLost => self.root_part_lost(target, data),
+            EventKind::PartTimeout => self.root_part_timeout(target, data),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Cable | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));

@@ -18,6 +18,7 @@ use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::outside::Outside;
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
+use crate::peer_reads::PeerReads;
 use crate::processor::Processor;
 use crate::routing::{Route, Routes};
 use crate::sockets::{MemoryMap, Sockets, place_and_socket, with_socket};
@@ -55,6 +56,8 @@ pub(crate) struct RootComplex {
     pub faults: MemoryFaults,
     /// Memory of another program that replaces the completer's.
     pub outside: Option<Outside>,
+    /// Reads of peers, if they are cut.
+    pub peer_reads: Option<Box<PeerReads>>,
     /// Translation of device requests by each socket; empty without an IOMMU.
     pub translations: Vec<Translation>,
     /// Rest of each read delayed by a fault: direction that it came from, and completions.
@@ -91,6 +94,7 @@ impl RootComplex {
             sockets: sockets.map(Box::new),
             processor: Processor::new(parameters.cpu, parameters.sockets.as_ref()),
             translations: iommus.map(Translation::new).collect(),
+            peer_reads: parameters.peer_reads.map(|reads| Box::new(PeerReads::new(reads))),
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
@@ -162,6 +166,11 @@ impl RootComplex {
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
                 let seen_ps = self.all_seen_ps(fabric, at.port);
                 self.processor.take_completion(fabric, &at, header, seen_ps);
+            }
+            TlpKind::Completion | TlpKind::CompletionData
+                if self.peer_reads.is_some() && header.requester.bus() == OWN_ID.bus() =>
+            {
+                self.take_part(fabric, at, header);
             }
             TlpKind::MemoryWrite if INTERRUPT_ADDRESSES.contains(&header.address.0) => {
                 self.take_interrupt(fabric, at);
@@ -404,6 +413,20 @@ impl RootComplex {
         fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free as u32);
     }
 
+    /// Time at which `bytes` of payload that come to a root port now have reached another; `None`
+    /// if that is forbidden.
+    pub fn peer_way(&mut self, fabric: &Fabric, (from, to): (u32, u32), bytes: u32) -> Option<u64> {
+        let (way, now_ps) = (self.parameters.peer_to_peer, fabric.events.now_ps());
+        if let Some(sockets) = &mut self.sockets {
+            let socket = |port: u32| fabric.port_states[port as usize].socket;
+            return sockets.pass_on(way, (socket(from), socket(to)), now_ps, bytes);
+        }
+        let PeerToPeer::Allowed { latency, bytes_per_second } = way else { return None };
+        let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
+        self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        Some(self.peer_free.ceil_ps() + latency.0)
+    }
+
     /// Passes a TLP from one root port to another.
     fn pass_on(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
         let Route::Port(target) = self.routes.route(header, None) else {
@@ -411,20 +434,10 @@ impl RootComplex {
             return;
         };
         let id = fabric.nodes[at.node as usize].ports[target as usize];
-        let PortState { transmit: out, socket: to, max_payload_bytes, .. } =
-            fabric.port_states[id.0 as usize];
-        let (from, way) =
-            (fabric.port_states[at.port as usize].socket, self.parameters.peer_to_peer);
-        let (now_ps, bytes) = (fabric.events.now_ps(), header.payload_bytes());
-        let ready_ps = match (&mut self.sockets, way) {
-            _ if out == NONE => None,
-            (Some(sockets), _) => sockets.pass_on(way, (from, to), now_ps, bytes),
-            (None, PeerToPeer::Allowed { latency, bytes_per_second }) => {
-                let ticks = Pace::new(bytes_per_second).ticks(u64::from(bytes));
-                self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
-                Some(self.peer_free.ceil_ps() + latency.0)
-            }
-            (None, PeerToPeer::Forbidden) => None,
+        let PortState { transmit: out, max_payload_bytes, .. } = fabric.port_states[id.0 as usize];
+        let ready_ps = match out {
+            NONE => None,
+            _ => self.peer_way(fabric, (at.port, id.0), header.payload_bytes()),
         };
         let Some(ready_ps) = ready_ps else {
             let what = HeaderLine(header).to_string();
@@ -435,6 +448,9 @@ impl RootComplex {
             fabric.drop_received(at.direction, at.index);
             return;
         };
+        if self.peer_reads.is_some() && header.kind == TlpKind::MemoryRead {
+            return self.split_read(fabric, at, header, (target, out), ready_ps);
+        }
         let packet = fabric.packets.get_mut(at.index);
         packet.ready_ps = ready_ps;
         if packet.header.address != header.address {

@@ -17,6 +17,7 @@ mod link_down;
 mod link_errors;
 mod ordering;
 mod outside;
+mod peer_reads;
 mod root_complex;
 mod sharing;
 mod sockets;
