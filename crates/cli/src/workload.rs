@@ -239,6 +239,12 @@ Examples:
   crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --mps 256
   crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --flows 8 --size 4M --iterations 1
   crosslane bench p2p --lab rosta --descriptors command --no-credits
+  crosslane bench p2p --lab rosta:memory --from fpga1 --to fpga5 --by both --size 4K..64K
+  crosslane bench p2p --lab rosta:memory --from fpga1 --to fpga2 --by read --both-ways
+
+--by read has TO read the memory of FROM's card, in place of FROM writing: FROM needs a memory and
+a window into it in BAR2. It is filled first, and TO's checker compares. --by both makes each
+size twice, by writes and by reads.
 
 The sender's generator writes to a receive queue of the receiver, whose checker compares every word.
 Unless --no-credits is given the receiver says what it has taken, and a transfer is complete when
@@ -246,12 +252,29 @@ it has taken all. For the rest see `bench write`.")]
 pub struct PeerArguments {
     #[command(flatten)]
     pub between: BetweenArguments,
+    /// How the data go from card to card.
+    #[arg(long, value_name = "HOW", default_value = "write")]
+    pub by: PeerWay,
+    /// Move as much from TO to FROM at the same time, and so of each further pair.
+    #[arg(long)]
+    pub both_ways: bool,
     #[command(flatten)]
     pub transfer: TransferArguments,
     #[command(flatten)]
     pub many: ManyArguments,
     #[command(flatten)]
     pub common: WorkloadArguments,
+}
+
+/// How data go from card to card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerWay {
+    /// FROM writes to a receive queue of TO.
+    Write,
+    /// TO reads the memory of FROM's card.
+    Read,
+    /// Each size by writes, then by reads.
+    Both,
 }
 
 /// Arguments of `bench latency`.
@@ -360,16 +383,30 @@ fn with_host(
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<()> {
-    let PeerArguments { between, transfer, many, common } = arguments;
-    let workloads = workloads(&transfer.size, |size| {
+    let PeerArguments { between, by, both_ways, transfer, many, common } = arguments;
+    if *by != PeerWay::Write {
+        if transfer.descriptors == DescriptorWord::Command {
+            return Err(usage("--descriptors command: the command port starts writes, no reads"));
+        }
+        if between.no_credits && *by == PeerWay::Read {
+            return Err(usage("--no-credits: a read of a card's memory has no receive queue"));
+        }
+    }
+    let mut workloads = Vec::new();
+    for size in transfer.size.sizes() {
         let options = options(size, transfer, Some(many), None, common)?;
-        if options.descriptors == DescriptorSource::Table {
+        if options.descriptors == DescriptorSource::Table && *by != PeerWay::Read {
             return Err(usage("--descriptors table: a peer channel has no table"));
         }
-        Ok(Workload::Peer(options.with_credits(!between.no_credits)))
-    })?;
+        if *by != PeerWay::Read {
+            workloads.push(Workload::Peer(options.with_credits(!between.no_credits)));
+        }
+        if *by != PeerWay::Write {
+            workloads.push(Workload::PeerRead(options));
+        }
+    }
     let (from, to) = between.ends();
-    let ends = Ends::Pairs { from, to, flows: many.flows };
+    let ends = Ends::Pairs { from, to, flows: many.flows, both_ways: *both_ways };
     run("p2p", common, ends, &workloads)
 }
 
@@ -395,7 +432,7 @@ pub fn latency(arguments: &LatencyArguments) -> Result<()> {
         ))
     })?;
     let (from, to) = between.ends();
-    let ends = Ends::Pairs { from, to, flows: 1 };
+    let ends = Ends::Pairs { from, to, flows: 1, both_ways: false };
     run("latency", common, ends, &workloads)
 }
 

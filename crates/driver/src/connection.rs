@@ -467,9 +467,13 @@ pub(crate) async fn connect<B: Bus>(
         return Err(shared.refused(InvalidArgument, "it cannot be connected to itself"));
     }
     let from = PathEnd::Function(sender.function().id);
-    let plan = Plan::new(sender.bus(), from, PathEnd::Function(wanted.id))?;
+    let mut plan = Plan::new(sender.bus(), from, PathEnd::Function(wanted.id))?;
     refuse_second_connection(sender, number)?;
     let mut connection = claim(sender, target, options)?;
+    if plan.addressing == Addressing::Bus {
+        // Another BAR of the target may be larger, and above 4 GiB.
+        plan.expected_bytes_per_second = plan.expected_at(connection.address);
+    }
     let pinned = connection.pin(&plan).await;
     let connection = Arc::new(connection);
     let begun = match pinned {

@@ -16,11 +16,14 @@ use crate::buffer::Buffer;
 use crate::channel::{Channel, ChannelKind, ChannelOptions};
 use crate::connection::{self, Peer, PeerOptions};
 use crate::error::Result;
+use crate::peer_memory::{self, PeerMemory};
 use crate::shared::Shared;
 use crate::user::User;
 
 /// BAR of the receive queues.
 pub(crate) const WINDOW_BAR: usize = 1;
+/// BAR of the window into the card's memory, where an engine has one (`docs/engine.md`).
+pub const CARD_MEMORY_BAR: u8 = 2;
 /// The parts of every engine.
 const ENGINE: Circuit = Circuit {
     name: "engine",
@@ -186,6 +189,17 @@ impl<B: Bus> Device<B> {
     /// No free receive queue, no path (with the plan's reason), or a target in another host.
     pub async fn connect(&self, target: &Self, options: PeerOptions) -> Result<Peer<B>> {
         connection::connect(self, target, options).await
+    }
+
+    /// Opens memory behind a BAR of another function, such as the window into the memory of a card
+    /// ([`CARD_MEMORY_BAR`]), so that H2C channels of this device can read it. What is behind the
+    /// BAR must be memory: it is read in long requests, and a part may be read twice. Its function
+    /// must have been opened, by this driver or another.
+    ///
+    /// # Errors
+    /// No such function or BAR below the same host, or no path (with the plan's reason).
+    pub async fn peer_memory(&self, function: RoutingId, bar: u8) -> Result<PeerMemory<B>> {
+        peer_memory::open(self, function, bar).await
     }
 
     /// Returns a handle on the user circuit.

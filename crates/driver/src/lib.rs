@@ -57,6 +57,7 @@ mod device;
 mod error;
 mod memory_card;
 pub mod network_processor;
+mod peer_memory;
 mod plan;
 mod ports;
 mod shared;
@@ -70,9 +71,10 @@ pub use channel::{
     DescriptorSource, Notification, Statistics, Target, Ticket, Transfer,
 };
 pub use connection::{Peer, PeerOptions, ReceiveQueueCounters, ReceiveQueuePolicy};
-pub use device::{Description, Device};
+pub use device::{CARD_MEMORY_BAR, Description, Device};
 pub use error::{DriverError, PortErrors, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
+pub use peer_memory::PeerMemory;
 pub use plan::{Addressing, PathEnd, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
 pub use user::{Check, PingPong, StreamSource, User, fill_pattern, is_pattern, pattern_word};

@@ -4,7 +4,9 @@
 //! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
 use crosslane_host::{FunctionInfo, IoTranslation, PageSize, Topology, TopologyError, kinds};
-use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, link_payload_ceiling};
+use crosslane_pcie::ceiling::{
+    COMPLETION_HEADER_DW, link_ceiling_bytes_per_second, link_payload_ceiling,
+};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{BusAddress, RoutingId};
@@ -131,6 +133,8 @@ pub struct Plan {
     iommu: Option<IoTranslation>,
     /// Limit that the IOMMU's walks set, bytes per second.
     walked_bytes_per_second: f64,
+    /// Whether completions carry the data, for whose header the address does not matter.
+    is_of_reads: bool,
 }
 
 /// Reason for which a plan is impossible.
@@ -262,7 +266,25 @@ impl Plan {
             link_rate,
             iommu,
             walked_bytes_per_second: walked,
+            is_of_reads: false,
         })
+    }
+
+    /// Makes the plan for reads of the memory behind a function's BAR by another function: the path
+    /// is that of the data, from the memory to the reader. What completions are shorter than the
+    /// path allows, and what a root complex cuts reads of peers into, is left out.
+    ///
+    /// # Errors
+    /// See [`new`](Self::new).
+    pub fn of_reads(
+        topology: &impl Topology,
+        reader: PathEnd,
+        memory: PathEnd,
+    ) -> Result<Self, PlanError> {
+        let mut plan = Self { is_of_reads: true, ..Self::new(topology, reader, memory)? };
+        plan.expected_bytes_per_second = plan.expected_at(BusAddress(0));
+        plan.path.reverse();
+        Ok(plan)
     }
 
     /// Adapts the plan to an engine at one of its ends that reads or writes `memory_bytes` of host
@@ -282,7 +304,8 @@ impl Plan {
     /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
     pub fn expected_at(&self, address: BusAddress) -> f64 {
         let (rate, payload_bytes) = (self.link_rate, self.max_payload_bytes);
-        let of_link = link_payload_ceiling(rate, header_dw(address), payload_bytes);
+        let header_dw = if self.is_of_reads { COMPLETION_HEADER_DW } else { header_dw(address) };
+        let of_link = link_payload_ceiling(rate, header_dw, payload_bytes);
         of_link.min(self.walked_bytes_per_second)
     }
 }

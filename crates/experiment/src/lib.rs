@@ -30,6 +30,7 @@ mod nget;
 mod options;
 mod overhead;
 pub mod pattern;
+mod peer_read;
 mod rdma;
 mod route;
 mod scenario;
@@ -73,7 +74,7 @@ pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
     kind_word,
 };
-pub use transfer::{peer_write, read, write};
+pub use transfer::{peer_read, peer_write, read, write};
 pub use two_nodes::{BridgeOutcome, BridgeWork, LabClient, TwoNodes};
 pub use workload::{
     End, Ends, EngineWork, Flow, FlowEnds, Measurement, NoObserver, Observer, Together, Workload,

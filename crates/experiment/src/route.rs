@@ -108,6 +108,15 @@ pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Se
         });
     }
     for pair in flow.cards.windows(2) {
+        if let Workload::PeerRead(_) = workload {
+            segments.push(Segment {
+                way: route(fabric, pair[0].node, pair[1].node, Cargo::Completions),
+                carrier: Carrier::Completions,
+                engine: pair[1].node,
+                channel: ChannelKind::H2c,
+            });
+            continue;
+        }
         segments.push(Segment {
             way: route(fabric, pair[0].node, pair[1].node, Cargo::Requests),
             carrier: Carrier::Writes,

@@ -17,6 +17,7 @@ use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, EngineTime, Measured, channel_of, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
+use crate::peer_read::PeerSource;
 
 /// Time between the first two questions whether all has arrived in a receive queue; it doubles
 /// with each.
@@ -55,6 +56,20 @@ pub async fn peer_write<B: Bus>(
     Prepared::peer(from, to, options).await?.measured().await
 }
 
+/// Card to card, by reads: the engine of `to` reads the memory of the card `from`, which is filled
+/// first, and its checker compares. Each transfer reads another part of it.
+///
+/// # Errors
+/// An invalid request, a card without memory that others can read, and a failure of the run.
+pub async fn peer_read<B: Bus>(
+    from: &Device<B>,
+    to: &Device<B>,
+    options: &Options,
+) -> Result<Measured> {
+    let source = PeerSource::new(from, to, options).await?;
+    Prepared::peer_read(source).await?.measured().await
+}
+
 /// A flow that is set up and has not begun.
 pub(crate) struct Prepared<B: Bus> {
     name: String,
@@ -69,6 +84,7 @@ pub(crate) struct Prepared<B: Bus> {
 enum End<B: Bus> {
     Host(HostMemory<B>),
     Card(Receiver<B>),
+    Memory(PeerSource<B>),
 }
 
 impl<B: Bus> Prepared<B> {
@@ -139,12 +155,30 @@ impl<B: Bus> Prepared<B> {
         Ok(Self { name, time, reset_at_clocks, channel, timing, end })
     }
 
+    /// Sets up channel and user circuit of a card for reads of another card's memory.
+    pub(crate) async fn peer_read(source: PeerSource<B>) -> Result<Self> {
+        let PeerSource { name, from, reader, options, .. } = &source;
+        let name = name.clone();
+        let channel = reader.channel(ChannelKind::H2c, 0, options.channel()).await?;
+        let time = EngineTime::of(reader).await?;
+        let user = reader.user();
+        user.route(StreamSource::Generator, StreamSource::Generator).await?;
+        user.check_h2c(options.seed).await?;
+        for device in [from, reader] {
+            device.reset_counters().await?;
+        }
+        let reset_at_clocks = reader.time_clocks().await?;
+        let (timing, end) = (Timing::default(), End::Memory(source));
+        Ok(Self { name, time, reset_at_clocks, channel, timing, end })
+    }
+
     /// Moves everything: compares what came to the host, or waits until the receive queue has taken
     /// it.
     pub(crate) async fn run(&mut self) -> Result<()> {
         self.timing = match &mut self.end {
             End::Host(host) => host.run(&mut self.channel).await?,
             End::Card(receiver) => receiver.run(&mut self.channel).await?,
+            End::Memory(source) => run_posted(&mut self.channel, source).await?,
         };
         Ok(())
     }
@@ -155,6 +189,7 @@ impl<B: Bus> Prepared<B> {
         let (device, kind, options) = match &end {
             End::Host(host) => (host.device.clone(), host.kind, host.options),
             End::Card(receiver) => (receiver.from.clone(), ChannelKind::Peer, receiver.options),
+            End::Memory(source) => (source.reader.clone(), ChannelKind::H2c, source.options),
         };
         let counters = channel.counters().await?;
         let counted = device.time_clocks().await?.saturating_sub(reset_at_clocks);
@@ -177,6 +212,13 @@ impl<B: Bus> Prepared<B> {
                 }
                 let registration = Some(host.registration);
                 Ok(Measured { registration, ..measured(host.plan, errors) })
+            }
+            End::Memory(PeerSource { memory, .. }) => {
+                channel.close().await?;
+                let check = device.user().h2c_check_result().await?;
+                let plan = memory.plan().clone();
+                memory.close().await?;
+                Ok(measured(plan, check.into()))
             }
             End::Card(Receiver { to, peer, .. }) => {
                 let lanes = vec![lane(&to, peer.receive_queue(), peer.counters().await?)];

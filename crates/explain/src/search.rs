@@ -449,6 +449,7 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
         LimitKind::SlowReader => &[Use::PeerCredit, Use::NoCredit, Use::ReceiverBusy],
         LimitKind::MemoryWrite
         | LimitKind::PeerToPeer
+        | LimitKind::PeerReads
         | LimitKind::SocketHop
         | LimitKind::Crossbar
         | LimitKind::PartialLines => &[Use::NoCredit, Use::ReceiverBusy],

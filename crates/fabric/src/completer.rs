@@ -223,9 +223,7 @@ impl Completer {
         };
         let p = &self.parameters;
         let (address, rcb) = (read.header.address, p.read_completion_boundary_bytes);
-        let is_short = p.short_read_bytes > 0 && total <= p.short_read_bytes;
-        let longest = if is_short { p.short_completion_bytes } else { p.completion_bytes };
-        let most = longest.min(max_payload_bytes);
+        let most = p.longest_completion(total).min(max_payload_bytes);
         let cuts = match p.completion_cut {
             CompletionCut::Longest => split::completions(address, total, rcb, most),
             CompletionCut::Aligned => split::completions_aligned(address, total, rcb, most),

@@ -8,7 +8,7 @@ use crosslane_pcie::units::BusAddress;
 use crate::packet::{NONE, PacketIndex, Packets};
 
 /// Bytes of data that a TLP carries from its address on.
-fn data_bytes(header: &Header) -> u32 {
+pub(crate) fn data_bytes(header: &Header) -> u32 {
     match header.kind {
         TlpKind::CompletionData => {
             let room = header.payload_bytes() - (header.address.0 & 3) as u32;

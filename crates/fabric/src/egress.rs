@@ -331,6 +331,14 @@ impl Egress {
                 older[rank] = index;
             }
         }
+        if able.is_empty() {
+            // What must be able to pass the others may lie behind that depth.
+            for source in (0..u64::BITS).filter(|source| self.waiting & (1 << source) != 0) {
+                if let Some(class) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
+                    able.push((source, class, self.sources[source as usize].queues[class].first));
+                }
+            }
+        }
         let chosen = match able.is_empty() || room.stale && refusal.lacks_something() {
             true => None,
             false => Some(able[random.usize(..able.len())]),

@@ -49,10 +49,16 @@ pub(crate) enum EventKind {
     Crossed,
     /// The crossbar of a switch may take another TLP. (node, -)
     Crossbar,
+    /// A joined completion of a peer has left. (node, index among those that have not)
+    JoinedLeft,
+    /// A part of a read of a peer could not leave. (node, root port and tag)
+    PartLost,
     /// Like `DeviceTimer`, but does not keep the simulation alive. (node, token)
     Deadline,
     /// The load of a processor core may have timed out. Like `Deadline`. (node, core)
     LoadTimeout,
+    /// Parts of reads of peers may have timed out. Like `Deadline`. (node, root port)
+    PartTimeout,
     /// A link may come up. Like `Deadline`. (link, -)
     LinkUp,
 }

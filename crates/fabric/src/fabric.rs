@@ -457,6 +457,9 @@ impl Fabric {
             EventKind::Translated => self.root_translated(target, data),
             EventKind::Crossed => self.root_crossed(target, data),
             EventKind::Crossbar => self.crossbar_step(target),
+            EventKind::JoinedLeft => self.root_joined_left(target, data),
+            EventKind::PartLost => self.root_part_lost(target, data),
+            EventKind::PartTimeout => self.root_part_timeout(target, data),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Cable | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));

@@ -47,6 +47,7 @@ mod outside;
 mod packet;
 pub mod parameters;
 mod pattern;
+mod peer_reads;
 mod processor;
 mod receiver;
 mod ring;
@@ -80,6 +81,7 @@ pub use iommu::{
 pub use memory::{Backing, Memory};
 pub use memory_fault::MemoryFault;
 pub use outside::OutsideMemory;
+pub use peer_reads::MAX_PEER_READS;
 pub use root_complex::MMIO_HOLE;
 pub use sockets::MAX_SOCKETS;
 pub use topology::{

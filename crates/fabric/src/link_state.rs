@@ -15,7 +15,7 @@ use crate::counters::IdleReason;
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
-use crate::packet::{NONE, PacketIndex};
+use crate::packet::{JOINED, NONE, PacketIndex};
 use crate::receiver::pair;
 use crate::topology::{DirectionId, LinkDirection, LinkId};
 use crate::trace::HeaderLine;
@@ -61,6 +61,7 @@ impl Fabric {
             let node = self.directions[direction as usize].transmitting_node;
             self.resume_cores(node, direction);
         }
+        self.root_link_down(self.ports[upper.0 as usize].node.0, upper.0);
         for node in self.endpoints_below(link) {
             self.with_device(node, |device, port| device.link_down(port));
         }
@@ -161,11 +162,16 @@ impl Fabric {
             let what = HeaderLine(&header).to_string();
             let link = self.link(link).name.clone();
             self.report_request(port, ErrorKind::NoLink { link, what }, class);
-            if packet.ingress == NONE {
+            let is_part = self.note_lost_part(node, port, &header);
+            if packet.ingress >= JOINED {
                 self.packets.remove(index);
-                if header.class() == Class::NonPosted {
+                if packet.ingress != NONE {
+                    self.note_joined(node, packet.ingress, now_ps);
+                } else if header.class() == Class::NonPosted && !is_part {
                     self.refuse_load(node, header.tag);
                 }
+            } else if is_part {
+                self.drop_received(packet.ingress, index);
             } else {
                 let ingress_port = self.directions[packet.ingress as usize].receiving_port;
                 let latency_ps = packet.ready_ps.saturating_sub(now_ps);

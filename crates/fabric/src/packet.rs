@@ -7,6 +7,8 @@ use crosslane_pcie::tlp::{Class, Header};
 
 /// Index of no packet and of no direction.
 pub(crate) const NONE: u32 = u32::MAX;
+/// Marks as the ingress of a packet the lines that it has in a root complex (`peer_reads`).
+pub(crate) const JOINED: u32 = 1 << 31;
 
 /// Index of a packet's slot.
 pub(crate) type PacketIndex = u32;

@@ -144,6 +144,12 @@ impl Number for CompletionCut {
 }
 
 impl CompleterParameters {
+    /// Longest completion of a read of `total` bytes, as far as Max_Payload_Size allows.
+    pub(crate) fn longest_completion(&self, total: u32) -> u32 {
+        let is_short = self.short_read_bytes > 0 && total <= self.short_read_bytes;
+        if is_short { self.short_completion_bytes } else { self.completion_bytes }
+    }
+
     /// Whether the latency of reads is drawn at random.
     pub fn is_random(&self) -> bool {
         self.read_jitter.0 > 0 || self.read_tail_probability > 0.0
@@ -215,6 +221,16 @@ impl PeerToPeer {
             Self::Allowed { latency, .. } => latency,
         }
     }
+}
+
+/// Reads of peers that a root complex cuts and joins again (`docs/hosts.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerReadParameters {
+    /// Length of the lines at which they are cut, bytes: a power of two from 64 to 4096.
+    pub split_bytes: u32,
+    /// Lines that each root port reads at once, 2 to [`MAX_PEER_READS`](crate::MAX_PEER_READS),
+    /// from the request until the data have been passed on; further ones wait.
+    pub at_once: u16,
 }
 
 parameters! {
@@ -356,6 +372,9 @@ pub struct RootComplexParameters {
     /// Whether it cuts what it passes on to the Max_Payload_Size of the port that it leaves by
     /// (PCIe 6.x 1.3.1); if not, a receiver refuses what is longer than its own.
     pub cuts_peers: bool,
+    /// How reads are cut that are passed on from one root port to another; `None` if they are
+    /// passed on whole.
+    pub peer_reads: Option<PeerReadParameters>,
     /// Translation of device addresses, by each socket; `None` if devices use memory addresses
     /// directly.
     pub iommu: Option<IommuParameters>,

@@ -18,6 +18,7 @@ use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::outside::Outside;
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::RootComplexParameters;
+use crate::peer_reads::PeerReads;
 use crate::processor::Processor;
 use crate::routing::{Route, Routes};
 use crate::sockets::{MemoryMap, PeerPairs, Sockets, place_and_socket, with_socket};
@@ -55,6 +56,8 @@ pub(crate) struct RootComplex {
     pub faults: MemoryFaults,
     /// Memory of another program that replaces the completer's.
     pub outside: Option<Outside>,
+    /// Reads of peers, if they are cut.
+    pub peer_reads: Option<Box<PeerReads>>,
     /// Translation of device requests by each socket; empty without an IOMMU.
     pub translations: Vec<Translation>,
     /// Rest of each read delayed by a fault: direction that it came from, and completions.
@@ -92,6 +95,7 @@ impl RootComplex {
             sockets: sockets.map(Box::new),
             processor: Processor::new(parameters.cpu, parameters.sockets.as_ref()),
             translations: iommus.map(Translation::new).collect(),
+            peer_reads: parameters.peer_reads.map(|reads| Box::new(PeerReads::new(reads))),
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
@@ -164,6 +168,11 @@ impl RootComplex {
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
                 let seen_ps = self.all_seen_ps(fabric, at.port);
                 self.processor.take_completion(fabric, &at, header, seen_ps);
+            }
+            TlpKind::Completion | TlpKind::CompletionData
+                if self.peer_reads.is_some() && header.requester.bus() == OWN_ID.bus() =>
+            {
+                self.take_part(fabric, at, header);
             }
             TlpKind::MemoryWrite if INTERRUPT_ADDRESSES.contains(&header.address.0) => {
                 self.take_interrupt(fabric, at);
@@ -406,6 +415,16 @@ impl RootComplex {
         fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free as u32);
     }
 
+    /// Time at which `bytes` of payload that come to a root port now have reached another; `None`
+    /// if that is forbidden.
+    pub fn peer_way(&mut self, fabric: &Fabric, (from, to): (u32, u32), bytes: u32) -> Option<u64> {
+        let place = |port: u32| {
+            let PortState { local, socket, .. } = fabric.port_states[port as usize];
+            (local, socket)
+        };
+        self.peer_ready_ps([place(from), place(to)], fabric.events.now_ps(), bytes)
+    }
+
     /// Passes a TLP from one root port to another.
     fn pass_on(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
         let Route::Port(target) = self.routes.route(header, None) else {
@@ -413,13 +432,10 @@ impl RootComplex {
             return;
         };
         let id = fabric.nodes[at.node as usize].ports[target as usize];
-        let PortState { transmit: out, socket: to, max_payload_bytes, .. } =
-            fabric.port_states[id.0 as usize];
-        let PortState { local, socket: from, .. } = fabric.port_states[at.port as usize];
-        let (now_ps, bytes) = (fabric.events.now_ps(), header.payload_bytes());
+        let PortState { transmit: out, max_payload_bytes, .. } = fabric.port_states[id.0 as usize];
         let ready_ps = match out {
             NONE => None,
-            _ => self.peer_ready_ps([(local, from), (target, to)], now_ps, bytes),
+            _ => self.peer_way(fabric, (at.port, id.0), header.payload_bytes()),
         };
         let Some(ready_ps) = ready_ps else {
             let what = HeaderLine(header).to_string();
@@ -430,13 +446,16 @@ impl RootComplex {
             fabric.drop_received(at.direction, at.index);
             return;
         };
+        if self.peer_reads.is_some() && header.kind == TlpKind::MemoryRead {
+            return self.split_read(fabric, at, header, (target, out), ready_ps);
+        }
         let packet = fabric.packets.get_mut(at.index);
         packet.ready_ps = ready_ps;
         if packet.header.address != header.address {
             packet.header.address = header.address;
             packet.wire_bytes = packet.header.wire_bytes();
         }
-        let source = local + 1;
+        let source = fabric.port_states[at.port as usize].local + 1;
         if self.parameters.cuts_peers && header.payload_bytes() > max_payload_bytes {
             let boundary = self.parameters.completer.read_completion_boundary_bytes;
             fabric.packets.cut(at.index, max_payload_bytes, boundary, &mut self.cut);

@@ -14,7 +14,7 @@ use crate::direction::{ALL_CLASSES, News, REPLAYS_BEFORE_RETRAINING, Unacked};
 use crate::egress::{Choice, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
-use crate::packet::{NONE, Packet, PacketIndex};
+use crate::packet::{JOINED, NONE, Packet, PacketIndex};
 use crate::receiver::{LinkPair, Reception, pair};
 use crate::topology::{DirectionId, NodeKind};
 use crate::trace::{TraceEvent, TraceRecord, TraceSink};
@@ -266,8 +266,11 @@ impl Fabric {
             self.keep(direction, index, sequence, end_ps);
         }
         self.fly(direction, index, sequence, (start, end), false);
-        if ingress != NONE {
+        if ingress < JOINED {
             self.release(ingress, end_ps, class, held_data);
+        } else if ingress != NONE {
+            let node = self.directions[direction as usize].transmitting_node;
+            self.note_joined(node, ingress, end_ps);
         }
         self.after_send(direction, end_ps);
     }

@@ -206,6 +206,9 @@ listed! {
         MemoryRead,
         /// Rate and latency between ports of the root complex; lifted: any rate, no latency.
         PeerToPeer,
+        /// Lines into which the root complex cuts reads of peers, and how many it reads at once;
+        /// lifted: reads are passed on whole.
+        PeerReads,
         /// Rate and latency from one socket of a host to another; lifted: any rate, no latency.
         SocketHop,
         /// Rate of all TLPs in a switch, or time from one to the next; lifted: none.

@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 147] = [
+const REFUSED: [&str; 150] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -87,6 +87,9 @@ const REFUSED: [&str; 147] = [
     "bench chain --lab rosta --from fpga4 --to fpga2",
     "bench write --lab rosta --mps 256",
     "bench p2p --lab rosta --descriptors table",
+    "bench p2p --lab rosta:crosslane --by read",
+    "bench p2p --lab rosta:memory --by both --descriptors command",
+    "bench p2p --lab rosta:memory --by read --no-credits",
     "bench read --lab rosta --descriptors command",
     "bench p2p --lab rosta --descriptors command --outstanding 2",
     "bench write --lab rosta --payload 96",

@@ -75,6 +75,27 @@ fn small_transfers_reach_nine_tenths_by_default() {
 }
 
 /// The way, what to expect of it, and what the links did.
+/// Writes and reads of each size stand one below the other, with their names.
+#[test]
+fn peers_by_writes_and_reads_are_compared() {
+    let arguments = "bench p2p --lab rosta:memory --to fpga2 --by both --size 4K..8K \
+                     --iterations 64";
+    let page = stdout_of(arguments);
+    let rows = ["fpga1 -> fpga2", "fpga2 reads fpga1", "fpga1 -> fpga2", "fpga2 reads fpga1"];
+    let mut lines = page.lines().filter(|line| line.contains("  64  "));
+    for row in rows {
+        let line = lines.next().unwrap_or_default();
+        assert!(line.starts_with(row), "{row}: {page}");
+    }
+    let page = stdout_of(&format!("{arguments} --both-ways"));
+    for row in ["fpga2 -> fpga1", "fpga1 reads fpga2"] {
+        assert_eq!(page.lines().filter(|line| line.starts_with(row)).count(), 2, "{row}: {page}");
+    }
+    let json = json_of(&format!("{arguments} --json"));
+    let wrong = list(&json["scenarios"]).iter().map(|one| &one["flows"][0]["wrong_words"]);
+    assert!(wrong.eq([0; 4].map(Value::from).iter()), "{json}");
+}
+
 #[test]
 fn the_page_says_what_was_planned() {
     let page = stdout_of("bench p2p --lab rosta --descriptors command --no-credits --size 1M");

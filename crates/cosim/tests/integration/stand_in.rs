@@ -36,6 +36,7 @@ fn bench(settings: &Settings) -> Bench {
         peer_to_peer: settings.peer_to_peer,
         cache: None,
         cuts_peers: settings.cuts_peers,
+        peer_reads: None,
         iommu: None,
         cpu: settings.cpu,
         sockets: None,

@@ -5,13 +5,15 @@
 use std::collections::VecDeque;
 
 use crosslane_fabric::DevicePort;
+use crosslane_pcie::tlp::{CompletionStatus, Header};
 use crosslane_regs::engine::ChannelError;
 use crosslane_regs::engine::channel::control;
 
-use super::Engine;
 use super::arbiter::later;
 use super::channel::{Current, Descriptor, Fault, Kind, Reading};
+use super::{Engine, MEMORY_BAR};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
+use crate::kit::Answer;
 
 /// Target in the card's memory of a descriptor that has been taken up.
 struct WritePosition {
@@ -338,6 +340,40 @@ impl Board {
 }
 
 impl Engine {
+    /// Whether a BAR is the window into the card's memory.
+    pub(super) fn is_card_window(&self, bar: usize) -> bool {
+        bar == MEMORY_BAR && self.board.is_some()
+    }
+
+    /// Writes through the window. What the memory refuses is lost.
+    pub(super) fn write_card(&mut self, offset: u64, header: &Header, payload: &[u8], now_ps: u64) {
+        let Some(board) = &mut self.board else { return };
+        let (skip, bytes) = ((header.address.0 & 3) as usize, header.request_bytes() as usize);
+        if bytes > 0 {
+            let _ = board.memory.write(now_ps, offset, &payload[skip..skip + bytes]);
+        }
+    }
+
+    /// Reads through the window. The answer leaves when all of its data are there.
+    pub(super) fn read_card(&mut self, offset: u64, bytes: u32, now_ps: u64) -> Answer {
+        let Some(board) = &mut self.board else { return Answer::Word(0) };
+        let mut data = vec![0; bytes as usize];
+        let mut done = 0;
+        while done < bytes {
+            let at = offset + u64::from(done);
+            let part = (bytes - done).min(board.memory.to_burst_end(at));
+            let out = &mut data[done as usize..(done + part) as usize];
+            let read = board.memory.read(now_ps, at, out);
+            let there_ps = read.unwrap_or_else(|refused| refused.at_ps);
+            self.window_ps = self.window_ps.max(there_ps);
+            if read.is_err() {
+                return Answer::Refused(CompletionStatus::CompleterAbort);
+            }
+            done += part;
+        }
+        Answer::Data(data)
+    }
+
     /// Whether a channel uses the card's memory.
     pub(super) fn in_memory(&self, index: usize) -> bool {
         let channel = &self.channels[index];

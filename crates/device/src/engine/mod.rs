@@ -30,6 +30,8 @@ use memory::Board;
 use read::Tags;
 use user::User;
 
+/// BAR of the window into the card's memory, if the engine has one.
+const MEMORY_BAR: usize = 2;
 /// Timer token: look for work.
 const STEP: u32 = 0;
 /// Timer token: check for completion time-outs.
@@ -68,6 +70,8 @@ pub struct Engine {
     /// Words stored in each table entry since it was taken up, one bit each.
     stored: [Vec<u8>; 2],
     completer: Completer,
+    /// Time at which the last read of the card's window has its data.
+    window_ps: u64,
     /// High word of the engine time, latched when the low one was read.
     latched_time: u32,
     /// Arbiter slot that is served next.
@@ -123,6 +127,7 @@ impl Engine {
             tables: [table(), table()],
             stored: [(); 2].map(|()| vec![0; usize::from(p.table_descriptors)]),
             completer: Completer::default(),
+            window_ps: 0,
             latched_time: 0,
             turn: 0,
             fetch_turn: 0,
@@ -185,8 +190,12 @@ impl Engine {
                 self.wake = true;
                 return Taken::Now;
             }
+            Arrival::Write(place) if self.is_card_window(place.bar) => {
+                self.write_card(place.offset, header, payload.bytes(port), now_ps);
+                return Taken::Now;
+            }
             Arrival::Write(place) | Arrival::Poisoned(place) => {
-                if place.bar == 0 {
+                if place.bar == 0 || self.is_card_window(place.bar) {
                     return Taken::Now;
                 }
                 return self.take_lane_write(place.offset, header, payload.bytes(port), now_ps);
@@ -197,11 +206,15 @@ impl Engine {
             }
             Arrival::Ignored => return Taken::Now,
             Arrival::Register(offset) => Answer::Word(self.read_register(offset, now_ps)),
+            Arrival::Read(place) if self.is_card_window(place.bar) => {
+                self.read_card(place.offset, header.request_bytes(), now_ps)
+            }
             // The receive aperture reads as zero.
             Arrival::Read(_) => Answer::Word(0),
             Arrival::Answered(answer) => answer,
         };
-        let ready_ps = now_ps + self.parameters.register_latency.0;
+        // Answers leave in the order of the reads.
+        let ready_ps = self.window_ps.max(now_ps + self.parameters.register_latency.0);
         self.completer.answer(*held, answer, ready_ps, &self.function, port);
         self.wake = true;
         Taken::Later

@@ -198,6 +198,9 @@ pub(super) fn pieces<B: Bus>(
         Target::CardToCard { to, bytes, .. } => {
             parts(*bytes).map(|(offset, length)| (BusAddress(to + offset), length)).collect()
         }
+        Target::Peer(memory, part) => parts(target.bytes())
+            .map(|(offset, length)| (memory.address(part.start + offset), length))
+            .collect(),
         Target::Bus(address, bytes) => parts(*bytes)
             .map(|(offset, length)| {
                 // A receive queue takes all addresses of its aperture alike.

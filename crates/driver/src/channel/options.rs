@@ -9,6 +9,7 @@ use smart_default::SmartDefault;
 use strum::Display;
 
 use crate::buffer::Buffer;
+use crate::peer_memory::PeerMemory;
 
 /// Kind of a channel: the direction in which it moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
@@ -130,6 +131,9 @@ pub enum Target<B: Bus> {
         /// Length in bytes.
         bytes: u64,
     },
+    /// A part of a peer's memory, in bytes, which the card reads into its stream (H2C); see
+    /// [`PeerMemory::target`].
+    Peer(PeerMemory<B>, Range<u64>),
     /// A bus address and a length in bytes (peer channels); see
     /// [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
@@ -231,7 +235,9 @@ impl<B: Bus> Target<B> {
     /// Returns the length of the transfer in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Buffer(_, part) | Self::Card(_, part, _) => part.end.saturating_sub(part.start),
+            Self::Buffer(_, part) | Self::Card(_, part, _) | Self::Peer(_, part) => {
+                part.end.saturating_sub(part.start)
+            }
             Self::CardToCard { bytes, .. } | Self::Bus(_, bytes) => *bytes,
         }
     }

@@ -158,6 +158,13 @@ impl<B: Bus> Channel<B> {
             }
             // Accepted by check_card.
             (Target::CardToCard { .. }, _) => None,
+            (Target::Peer(memory, part), ChannelKind::H2c) => {
+                memory.check(&self.device, part)?;
+                None
+            }
+            (Target::Peer(..), ChannelKind::C2h | ChannelKind::Peer) => {
+                return Err(self.refused(InvalidArgument, "H2C channels read a peer's memory"));
+            }
             (Target::Bus(address, bytes), ChannelKind::Peer) => {
                 self.slot.shared.check_peer_write(number, *address, *bytes)?;
                 None
@@ -210,7 +217,7 @@ impl<B: Bus> Channel<B> {
                 "it was not opened for the card's memory, and a card address was given".to_owned()
             }
             (Target::CardToCard { .. }, _) => return self.check_copy(target),
-            (Target::Buffer(..), true) => {
+            (Target::Buffer(..) | Target::Peer(..), true) => {
                 "it was opened for the card's memory, and no card address was given".to_owned()
             }
             _ => return Ok(()),
@@ -329,7 +336,7 @@ impl<B: Bus> Channel<B> {
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
             let mut next = match ready.transfer.target {
                 Target::Card(_, _, card) | Target::CardToCard { from: card, .. } => card,
-                Target::Buffer(..) | Target::Bus(..) => 0,
+                Target::Buffer(..) | Target::Peer(..) | Target::Bus(..) => 0,
             };
             let in_memory = self.options.card_memory;
             descriptors.extend(ready.pieces.iter().enumerate().map(|(n, &(address, bytes))| {

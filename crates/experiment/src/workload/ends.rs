@@ -84,8 +84,10 @@ pub enum Ends<'a> {
         from: Option<&'a str>,
         /// The first receiver.
         to: Option<&'a str>,
-        /// Number of flows.
+        /// Number of flows, or of pairs of cards that move data both ways.
         flows: u16,
+        /// Whether each flow has another one back beside it.
+        both_ways: bool,
     },
     /// All cards between two.
     Row {
@@ -121,7 +123,7 @@ impl Ends<'_> {
                 check_count(flows)?;
                 Ok((0..usize::from(flows)).map(|flow| vec![(first + flow) % count]).collect())
             }
-            Self::Pairs { from, to, flows } => {
+            Self::Pairs { from, to, flows, both_ways } => {
                 let first = named("--from", from, 0)?;
                 let second = named("--to", to, first + 1)?;
                 if count < 2 {
@@ -133,8 +135,13 @@ impl Ends<'_> {
                     let problem = format!("{name} cannot move data to itself over PCI Express");
                     return Err(ExperimentError::refused(format!("--to {name}"), problem));
                 }
-                let pair = |flow: usize| vec![(first + flow) % count, (second + flow) % count];
-                Ok((0..usize::from(flows)).map(pair).collect())
+                let pair = |flow: usize| [(first + flow) % count, (second + flow) % count];
+                let there_and_back = |flow: usize| {
+                    let [from, to] = pair(flow);
+                    let back = both_ways.then(|| vec![to, from]);
+                    std::iter::once(vec![from, to]).chain(back)
+                };
+                Ok((0..usize::from(flows)).flat_map(there_and_back).collect())
             }
             Self::Row { from, to } => {
                 let (first, last) = (named("--from", from, 0)?, named("--to", to, count - 1)?);
@@ -167,8 +174,8 @@ impl Ends<'_> {
             Self::WithHost { options, host, card, flows } => {
                 Ends::WithHost { options, host, card: card.or(first), flows }
             }
-            Self::Pairs { from, to, flows } => {
-                Ends::Pairs { from: from.or(first), to: to.or(last), flows }
+            Self::Pairs { from, to, flows, both_ways } => {
+                Ends::Pairs { from: from.or(first), to: to.or(last), flows, both_ways }
             }
             Self::Row { from, to } => Ends::Row { from: from.or(first), to: to.or(last) },
         };

@@ -30,6 +30,7 @@ use crate::error::{ExperimentError, Result};
 use crate::latency::{RoundTrips, latency};
 use crate::measured::{Measured, channel_word, median, rate, total_rate};
 use crate::options::Options;
+use crate::peer_read::PeerSource;
 use crate::scenario::Outcome;
 use crate::transfer::Prepared;
 
@@ -42,6 +43,8 @@ pub enum Workload {
     Read(Options),
     /// Card to card.
     Peer(Options),
+    /// Card to card, read by the card that the data go to.
+    PeerRead(Options),
     /// Host through cards to host.
     Chain(Options),
     /// Card to card and back.
@@ -59,6 +62,7 @@ impl Workload {
             Self::Write(options)
             | Self::Read(options)
             | Self::Peer(options)
+            | Self::PeerRead(options)
             | Self::Chain(options)
             | Self::Latency(options)
             | Self::ToCard(options)
@@ -90,6 +94,7 @@ impl Workload {
             Self::Write(options)
             | Self::Read(options)
             | Self::Peer(options)
+            | Self::PeerRead(options)
             | Self::Chain(options)
             | Self::Latency(options)
             | Self::ToCard(options)
@@ -164,7 +169,7 @@ impl Workload {
                 let work = card_transfer(&cards[0][0], CardDirection::FromCard, &options);
                 alone(&cards[0], observer, work).await
             }
-            Self::Write(_) | Self::Read(_) | Self::Peer(_) => {
+            Self::Write(_) | Self::Read(_) | Self::Peer(_) | Self::PeerRead(_) => {
                 let flow = |(core, devices): (u16, &Vec<Device<B>>)| Flow {
                     workload: *self,
                     devices: devices.clone(),
@@ -226,7 +231,7 @@ impl Measurement {
 /// One of several flows.
 #[derive(Clone)]
 pub struct Flow<B: Bus> {
-    /// A write, a read or a peer write.
+    /// A write, a read, or one of both between cards.
     pub workload: Workload,
     /// Cards of the flow, in the order of the data's path.
     pub devices: Vec<Device<B>>,
@@ -235,14 +240,24 @@ pub struct Flow<B: Bus> {
 }
 
 impl<B: Bus> Flow<B> {
-    async fn prepare(&self) -> Result<Prepared<B>> {
+    /// Fills the memory that another card is to read, by the engine of the card that has it.
+    async fn source(&self) -> Result<Option<PeerSource<B>>> {
+        let Workload::PeerRead(options) = &self.workload else { return Ok(None) };
+        let [first, reader] = [0, 1].map(|at: usize| self.devices[at].on_core(self.core));
+        Ok(Some(PeerSource::new(&first, &reader, options).await?))
+    }
+
+    async fn prepare(&self, source: Option<PeerSource<B>>) -> Result<Prepared<B>> {
+        if let Some(source) = source {
+            return Prepared::peer_read(source).await;
+        }
         let first = self.devices[0].on_core(self.core);
         match &self.workload {
             Workload::Write(options) => Prepared::host(&first, ChannelKind::C2h, options).await,
             Workload::Read(options) => Prepared::host(&first, ChannelKind::H2c, options).await,
             Workload::Peer(options) => Prepared::peer(&first, &self.devices[1], options).await,
             _ => {
-                let problem = "only writes, reads and peer writes are flows beside others";
+                let problem = "only writes and reads, of hosts or peers, are flows beside others";
                 Err(ExperimentError::refused(&first.function().name, problem))
             }
         }
@@ -304,9 +319,14 @@ impl Together {
 /// # Panics
 /// If a flow has fewer devices than its workload takes.
 pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> Result<Together> {
-    let mut prepared = Vec::new();
+    // A card that reads has its reading channel in use, and could not fill its own memory by it.
+    let mut sources = Vec::new();
     for flow in flows {
-        prepared.push(flow.prepare().await?);
+        sources.push(flow.source().await?);
+    }
+    let mut prepared = Vec::new();
+    for (flow, source) in flows.iter().zip(sources) {
+        prepared.push(flow.prepare(source).await?);
     }
     let Some(bus) = flows.first().map(|flow| flow.devices[0].bus().clone()) else {
         return Ok(Together { flows: Vec::new(), common: None });

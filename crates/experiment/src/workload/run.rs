@@ -5,6 +5,7 @@
 use std::cell::{Cell, RefCell};
 
 use crosslane_driver::{ChannelKind as Kind, Device, PathEnd, set_max_payload_on_path};
+use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, Fabric};
 use crosslane_lab::{Ended, Ending, Lab, LabBus, Progress, RunningHost, Simulation};
@@ -393,6 +394,9 @@ fn flow_ceiling(
     let (carrier, tlps) = data_tlps(scenario, hosts, fabric, measured, ends)?;
     let path: Vec<DirectionId> = path.iter().flat_map(|it| &it.way).copied().collect();
     let ceiling = counted.ceiling(&path, tlps)?;
+    if let Workload::PeerRead(_) = scenario.work.workload {
+        return Some(ceiling.result(carrier, tlps, direction_name(fabric, ceiling.link)));
+    }
     // Behind the first card of a chain it is writes that carry the data.
     let reading = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
     let position = path.iter().position(|id| *id == ceiling.link);
@@ -430,20 +434,39 @@ fn data_tlps(
         };
         return Some((Carrier::Writes, tlps));
     }
-    let completer = lab.file().hosts[ends.host].part.parameters.completer;
-    let path = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
+    let root = &lab.file().hosts[ends.host].part.parameters;
+    let of_peer = matches!(scenario.work.workload, Workload::PeerRead(_));
+    let (source, reader) = match of_peer {
+        true => (ends.cards[0].node, &ends.cards[1]),
+        false => (ends.memory.node, &ends.cards[0]),
+    };
+    let path = route(fabric, source, reader.node, Cargo::Completions);
     let (port, _) = fabric.direction_ends(path[0]);
     let payload_bytes = fabric.port(port).config.max_payload_bytes();
-    let card = host.tree.find(&ends.cards[0].name);
+    let requests = route(fabric, reader.node, source, Cargo::Requests);
+    let reaches_root =
+        |id: &DirectionId| fabric.port(fabric.direction_ends(*id).1).node == ends.memory.node;
+    let through_root = requests.iter().any(reaches_root);
+    let completer = match (of_peer, root.peer_reads.filter(|_| through_root)) {
+        (false, _) => root.completer,
+        // A card answers each read with the longest completions, or each line of it.
+        (true, lines) => CompleterParameters {
+            read_completion_boundary_bytes: lines.map_or(128, |_| 64),
+            completion_bytes: lines.map_or(payload_bytes, |lines| lines.split_bytes),
+            completion_cut: lines.map_or(CompletionCut::Longest, |_| CompletionCut::Aligned),
+            short_read_bytes: 0,
+            completion_single_share: 0.0,
+            ..root.completer
+        },
+    };
+    let card = host.tree.find(&reader.name);
     let longest = card.map_or(128, |function| {
         let parameters = &lab.file().endpoints;
         let card = parameters.iter().find(|endpoint| endpoint.name == function.name);
         let engine = card.and_then(|card| card.part.engine);
         engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
     });
-    let (Workload::Read(options) | Workload::Chain(options)) = scenario.work.workload else {
-        unreachable!("the two workloads that read")
-    };
+    let options = scenario.work.workload.options();
     let longest = options.payload_bytes.unwrap_or(longest);
     // Slots lie behind each other from the beginning of a page on.
     let slots = u64::from(options.outstanding).min(options.iterations);

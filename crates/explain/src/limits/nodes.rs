@@ -3,7 +3,7 @@
 //! a root complex, translation of addresses, and cores.
 
 use crosslane_fabric::LinkDirection;
-use crosslane_fabric::parameters::{Forwarding, HopParameters, PeerToPeer};
+use crosslane_fabric::parameters::{Forwarding, HopParameters, PeerReadParameters, PeerToPeer};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 
@@ -15,6 +15,7 @@ use super::{NO_TIME, Spots};
 pub(super) fn find(spots: &mut Spots<'_>) {
     redirection(spots);
     between_root_ports(spots);
+    peer_reads(spots);
     between_sockets(spots);
     switches(spots);
     let mut endpoints: Vec<(usize, bool)> = Vec::new();
@@ -103,6 +104,27 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         let host = host.map_or("", String::as_str);
         spots.add(LimitKind::PeerToPeer, host, words, "any rate, at once", move |file| {
             file.peers[index].peer_to_peer = at_once;
+        });
+    }
+}
+
+/// The lines into which reads of peers are cut on their way through a root complex.
+fn peer_reads(spots: &mut Spots<'_>) {
+    let ways = spots.ways;
+    let reads = |transfer: &Transfer| {
+        transfer.reads
+            && !matches!(transfer.requester, Requester::Core(_))
+            && !matches!(transfer.target, Target::Host(_))
+            && ways.reaches_root(transfer)
+    };
+    for index in ways.hosts(reads) {
+        let Some(lines) = spots.file.hosts[index].part.parameters.peer_reads else { continue };
+        let PeerReadParameters { split_bytes, at_once } = lines;
+        let words = format!(
+            "the lines of {split_bytes} B, {at_once} at once, into which {{}} cuts reads of peers"
+        );
+        spots.host(index, LimitKind::PeerReads, words, "whole reads", |part| {
+            part.parameters.peer_reads = None;
         });
     }
 }

@@ -375,6 +375,11 @@ pub(super) fn workload_ways(run: &Scenario<EngineWork>) -> Result<Ways, ExplainE
             let feed = if workload.has_card_memory() { Feed::CardMemory } else { Feed::Own };
             transfers.push(found.transfer(engine(0), memory, READS, feed));
         }
+        if let Workload::PeerRead(_) = workload {
+            let memory = (cards[0].0, Target::Memory(cards[0].1));
+            transfers.push(found.transfer(engine(last), memory, READS, Feed::Own));
+            continue;
+        }
         for at in 0..last {
             transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
         }

@@ -20,6 +20,7 @@ mod link_errors;
 mod loads;
 mod ordering;
 mod outside;
+mod peer_reads;
 mod root_complex;
 mod sharing;
 mod sockets;

@@ -7,8 +7,8 @@ pub use crosslane_device::nic::NicParameters;
 pub use crosslane_device::{CardMemoryParameters, Copying, EngineParameters};
 use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CpuParameters, EndpointParameters, Forwarding, LinkParameters,
-    PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters, SocketParameters,
-    SwitchParameters,
+    PeerReadParameters, PeerToPeer, PortParameters, RequesterParameters, RootComplexParameters,
+    SocketParameters, SwitchParameters,
 };
 use crosslane_host::Routines;
 use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
@@ -343,6 +343,18 @@ pub(super) fn peer_to_peer(table: &Table<'_>) -> Result<PeerToPeer> {
     Ok(PeerToPeer::Allowed { latency, bytes_per_second })
 }
 
+/// Reads how a host cuts reads of peers; `None` if it does not.
+fn peer_reads(table: &Table<'_>) -> Result<Option<PeerReadParameters>> {
+    let at_once = table.whole("peer_reads")? as u16;
+    let Some(split_bytes) = table.optional_whole("peer_read_split_bytes")? else {
+        return match table.has("peer_reads") {
+            true => Err(table.missing("peer_read_split_bytes")),
+            false => Ok(None),
+        };
+    };
+    Ok(Some(PeerReadParameters { split_bytes: split_bytes as u32, at_once }))
+}
+
 /// Reads the sockets of a host; `None` if it has one.
 fn sockets(table: &Table<'_>) -> Result<Option<SocketParameters>> {
     let count = table.whole("sockets")? as u16;
@@ -450,6 +462,7 @@ impl RootComplexPart {
                 peer_to_peer: peer_to_peer(&peers)?,
                 cache: table.table("cache")?.map(|table| model::all(&table)).transpose()?,
                 cuts_peers: peers.truth("cuts_payloads")?,
+                peer_reads: peer_reads(&peers)?,
                 iommu: table.table("iommu")?.map(|table| model::all(&table)).transpose()?,
                 cpu,
                 sockets,

@@ -10,7 +10,7 @@ use crosslane_fabric::parameters::{
     CacheParameters, CombiningParameters, CompleterParameters, CpuParameters, CrossbarParameters,
     HopParameters, IommuParameters, RequesterParameters,
 };
-use crosslane_fabric::{MAX_SOCKETS, MAX_STORE_BYTES};
+use crosslane_fabric::{MAX_PEER_READS, MAX_SOCKETS, MAX_STORE_BYTES};
 use crosslane_pcie::config::MINIMUM_BAR_BYTES;
 use crosslane_pcie::link::MAX_PAYLOAD_BYTES;
 use crosslane_torus_link::end::{MAX_CHANNEL_DATAGRAMS, MAX_RETRY_DATAGRAMS};
@@ -468,6 +468,11 @@ tables! {
         /// Whether what is longer than Max_Payload_Size of the port that it leaves by is cut (PCIe
         /// 6.x 1.3.1), also between sockets; false: its receiver refuses it.
         cuts_payloads: Truth => NONE;
+        /// Length of the lines at which a read of a peer is cut, also between sockets; its
+        /// completions are joined again. Left out: it is passed on whole.
+        peer_read_split_bytes: PowerOfTwo(64, 4096) => Nothing;
+        /// Lines that each root port reads at once; needs `peer_read_split_bytes`.
+        peer_reads: Whole(2, MAX_PEER_READS as u64) => Is(MAX_PEER_READS as f64);
     }
 
     /// Transfers between root ports of different sockets.

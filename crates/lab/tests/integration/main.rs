@@ -11,6 +11,7 @@ mod keys;
 mod lab_bus;
 mod library;
 mod network;
+mod peer_reads;
 mod random_trees;
 mod ranges;
 mod scenes;

@@ -39,8 +39,10 @@ const KINDS: [&str; 4] = ["memory32", "memory32-prefetchable", "memory64", "memo
 /// Returns the parts of a shipped lab without its engines, which would need certain BARs.
 fn parts() -> String {
     let is_engine = |table: &&str| table.lines().next().unwrap_or("").ends_with(".engine]");
-    let tables: Vec<&str> =
-        scenes::parts("rosta").split("\n[").filter(|table| !is_engine(table)).collect();
+    // The variant's own BAR does not go with random ones.
+    let has_bar = |table: &&str| table.starts_with("variant.memory");
+    let tables = scenes::parts("rosta").split("\n[");
+    let tables: Vec<&str> = tables.filter(|table| !is_engine(table) && !has_bar(table)).collect();
     tables.join("\n[")
 }
 

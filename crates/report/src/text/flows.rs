@@ -160,8 +160,11 @@ fn traffic_table(bench: &Bench, flows: usize, is_named: bool) -> Table {
 /// Returns a table with the flows of the first run, then those of the next one.
 fn flow_table(bench: &Bench, more: &[Field<Flow>]) -> Table {
     let rows = bench.scenarios.iter().flat_map(|one| one.flows.iter().map(move |flow| (one, flow)));
+    let rows: Vec<(&ScenarioResult, &Flow)> = rows.collect();
     let has_several = bench.scenarios.iter().any(|scenario| scenario.flows.len() > 1);
-    rows_of(bench, has_several, &rows.collect::<Vec<_>>(), more)
+    // The same ends by writes and by reads have different names.
+    let differ = rows.windows(2).any(|pair| pair[0].1.name != pair[1].1.name);
+    rows_of(bench, has_several || differ, &rows, more)
 }
 
 /// Returns a table of flows with their runs, which are named if they differ.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The workloads in the lab of eight FPGAs, with this project's own engine.
 
+mod peer_reads;
 mod rates;
 mod refusals;
 mod scene;

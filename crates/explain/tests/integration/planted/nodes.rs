@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crosslane_experiment::{Options, Workload};
 use crosslane_fabric::FlowKind;
-use crosslane_fabric::parameters::{CrossbarParameters, PeerToPeer as Passing};
+use crosslane_fabric::parameters::{CrossbarParameters, PeerReadParameters, PeerToPeer as Passing};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind::{
-    AcsRedirect, Crossbar, EndpointLatency, LoadsInFlight, PeerToPeer, Processor, StrictOrdering,
-    SwitchLatency,
+    AcsRedirect, Crossbar, EndpointLatency, LoadsInFlight, PeerReads, PeerToPeer, Processor,
+    StrictOrdering, SwitchLatency,
 };
 
 use crate::planted::runs::{
@@ -39,6 +39,20 @@ fn peers_at_two_root_ports() {
     let planted = Planted { case: run(slow, 1e9), without: run(none, f64::INFINITY), base: &PEERS };
     let words = "the 1 GB/s that host0 passes on between its root ports";
     planted.is_named(PeerToPeer, "host0", words);
+}
+
+/// Reads of a peer that the root complex makes line by line, few at once.
+#[test]
+fn reads_of_peers_in_lines() {
+    let run = |peer_reads| {
+        let lab = with_host(|part| part.parameters.peer_reads = peer_reads);
+        generic(lab, 64, &[("card5", "card6", FlowKind::Read, 16 << 10)])
+    };
+    let base = explained(&run(None));
+    let few = Some(PeerReadParameters { split_bytes: 64, at_once: 4 });
+    let planted = Planted { case: run(few), without: run(None), base: &base };
+    let words = "the lines of 64 B, 4 at once, into which host0 cuts reads of peers";
+    planted.is_named(PeerReads, "host0", words);
 }
 
 /// Writes into a slow memory of card1 delay the completions of its reads.

@@ -45,6 +45,7 @@ pub struct Settings {
     pub peer_to_peer: PeerToPeer,
     pub cache: Option<CacheParameters>,
     pub cuts_peers: bool,
+    pub peer_reads: Option<PeerReadParameters>,
     pub iommu: Option<IommuParameters>,
     pub sockets: Option<SocketParameters>,
     pub cpu: CpuParameters,
@@ -130,6 +131,7 @@ impl Settings {
                 completion_timeout: ns(10_000_000),
             },
             cuts_peers: false,
+            peer_reads: None,
             peer_to_peer: PeerToPeer::Allowed {
                 latency: Picoseconds::ZERO,
                 bytes_per_second: f64::INFINITY,
@@ -226,6 +228,7 @@ pub fn root_parameters(settings: &Settings) -> RootComplexParameters {
         peer_to_peer: settings.peer_to_peer,
         cache: settings.cache,
         cuts_peers: settings.cuts_peers,
+        peer_reads: settings.peer_reads,
         iommu: settings.iommu,
         cpu: settings.cpu,
         sockets: settings.sockets,

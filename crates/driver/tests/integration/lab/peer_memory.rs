@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Engines that read the memory of other cards.
+
+use crosslane_driver::{Addressing, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, Device, Target};
+use crosslane_host::Topology;
+use crosslane_lab::LabBus;
+
+use crate::lab::plans::redirect;
+use crate::lab::setup::*;
+
+const LAB: &str = "rosta:memory";
+
+/// Writes the pattern into a card's memory from `card` on, by its own engine.
+async fn fill(device: &Device<LabBus>, card: u64, bytes: u64, seed: u32) {
+    let options = ChannelOptions::default().with_card_memory(true);
+    let mut channel = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
+    let buffer = filled(device, bytes, seed).await;
+    channel.transfer(to(Target::Card(buffer, 0..bytes, card), VISIBLE)).await.unwrap();
+    channel.close().await.unwrap();
+}
+
+/// Data of any place and length; the reader's checker compares them.
+#[test]
+fn a_card_reads_the_memory_of_another() {
+    run_on(LAB, ["fpga1", "fpga5"], async |[reader, source]| {
+        fill(&source, 12_340, 9 * PAGE, 5).await;
+        let memory = reader.peer_memory(source.function().id, CARD_MEMORY_BAR).await.unwrap();
+        assert_eq!(memory.size_bytes(), 256 << 20);
+        let mut channel = channel(&reader, ChannelKind::H2c).await;
+        reader.user().check_h2c(5).await.unwrap();
+        for part in [12_340..12_344, 12_344..12_340 + PAGE, 12_340 + PAGE..12_340 + 9 * PAGE] {
+            channel.transfer(to(memory.target(part), VISIBLE)).await.unwrap();
+        }
+        let check = reader.user().h2c_check_result().await.unwrap();
+        assert_eq!((check.errors, channel.counters().await.unwrap().bytes), (0, 9 * PAGE));
+        // The path is that of the data.
+        let plan = memory.plan();
+        let ends = [plan.path.first(), plan.path.last()].map(|end| end.unwrap().name.as_str());
+        assert_eq!((ends, plan.through_root_complex), (["fpga5", "fpga1"], false));
+        // Completions have headers of 3 DW; the memory lies above 4 GiB.
+        let expected = 2.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 148.0;
+        assert!((plan.expected_bytes_per_second - expected).abs() < 1.0, "{plan:?}");
+        channel.close().await.unwrap();
+        memory.close().await.unwrap();
+    });
+}
+
+/// With redirection and an IOMMU the BAR is mapped for the reader, as long as it is open.
+#[test]
+fn a_peers_bar_is_mapped_behind_an_iommu() {
+    run_on("rosta:iommu", ["fpga1", "fpga5"], async |[reader, source]| {
+        for port in ["rc47a.down0", "rha25.down0"] {
+            redirect(reader.bus(), port);
+        }
+        let id = source.function().id;
+        let memory = reader.peer_memory(id, 1).await.unwrap();
+        assert_eq!(memory.plan().addressing, Addressing::Mapped);
+        let mut channel = channel(&reader, ChannelKind::H2c).await;
+        channel.transfer(to(memory.target(0..PAGE), VISIBLE)).await.unwrap();
+        fails(
+            memory.clone().close().await,
+            "BAR1 of fpga5: a transfer from it is in flight, or \
+             another handle on it is open",
+        );
+        channel.close().await.unwrap();
+        memory.close().await.unwrap();
+        reader.peer_memory(id, 1).await.unwrap().close().await.unwrap();
+    });
+}
+
+#[test]
+fn reads_of_peers_that_cannot_be_are_refused() {
+    run_on(LAB, ["fpga1", "fpga5"], async |[reader, source]| {
+        let id = source.function().id;
+        let mut said = Vec::new();
+        let nobody = reader.bus().functions().unwrap().len() as u16 | 0x7000;
+        let nobody = crosslane_pcie::units::RoutingId(nobody);
+        for (function, bar) in [(id, 5), (reader.function().id, 2), (nobody, 2)] {
+            said.push(failure(reader.peer_memory(function, bar).await));
+        }
+        let memory = reader.peer_memory(id, CARD_MEMORY_BAR).await.unwrap();
+        let mut h2c = channel(&reader, ChannelKind::H2c).await;
+        let end = memory.size_bytes();
+        for part in [64..64, end - 64..end + 4] {
+            said.push(failure(h2c.transfer(to(memory.target(part), VISIBLE)).await));
+        }
+        h2c.close().await.unwrap();
+        let mut c2h = channel(&reader, ChannelKind::C2h).await;
+        said.push(failure(c2h.transfer(to(memory.target(0..64), VISIBLE)).await));
+        let mut other = channel(&source, ChannelKind::H2c).await;
+        said.push(failure(other.transfer(to(memory.target(0..64), VISIBLE)).await));
+        other.close().await.unwrap();
+        let options = ChannelOptions::default().with_card_memory(true);
+        let mut own = reader.channel(ChannelKind::H2c, 0, options).await.unwrap();
+        said.push(failure(own.transfer(to(memory.target(0..64), VISIBLE)).await));
+        insta::assert_snapshot!(said.join("\n"));
+    });
+}
