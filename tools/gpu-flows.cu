@@ -174,8 +174,9 @@ template <typename Kernel, typename... Arguments>
 void launch(Kernel kernel, cudaStream_t stream, int warps, Arguments... arguments) {
     int processors = 0;
     CHECK(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0));
-    int each = std::max(1, (warps + processors - 1) / processors);
-    while (warps % each) each++;
+    // A block has 32 warps at most.
+    int each = std::min(32, std::max(1, (warps + processors - 1) / processors));
+    while (warps % each) each--;
     kernel<<<warps / each, each * 32, 0, stream>>>(arguments...);
 }
 

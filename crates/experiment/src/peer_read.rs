@@ -65,8 +65,13 @@ impl<B: Bus> PeerSource<B> {
         }
         let (from, reader) = (from.clone(), reader.clone());
         let of = Self { name, from, reader, memory, options: *options };
-        of.fill(total).await?;
-        Ok(of)
+        match of.fill(total).await {
+            Ok(()) => Ok(of),
+            Err(error) => {
+                let _ = of.memory.close().await;
+                Err(error)
+            }
+        }
     }
 
     /// Writes the pattern into the card's memory by its own engine.

@@ -172,6 +172,21 @@ impl<B: Bus> Prepared<B> {
         Ok(Self { name, time, reset_at_clocks, channel, timing, end })
     }
 
+    /// The cards whose counters it reads, that of its channel first.
+    pub(crate) fn devices(&self) -> Vec<&Device<B>> {
+        match &self.end {
+            End::Host(host) => vec![&host.device],
+            End::Card(receiver) => vec![&receiver.from, &receiver.to],
+            End::Memory(source) => vec![&source.reader, &source.from],
+        }
+    }
+
+    /// Notes when its card's counters were reset, which another flow has done since.
+    pub(crate) async fn counters_were_reset(&mut self) -> Result<()> {
+        self.reset_at_clocks = self.devices()[0].time_clocks().await?;
+        Ok(())
+    }
+
     /// Moves everything: compares what came to the host, or waits until the receive queue has taken
     /// it.
     pub(crate) async fn run(&mut self) -> Result<()> {

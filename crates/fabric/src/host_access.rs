@@ -639,12 +639,20 @@ impl Fabric {
         Picoseconds(event_ps.min(self.host.next_ps))
     }
 
-    /// Drops time-out checks of cores that wait for no load, so that they do not advance the clock.
+    /// Drops time-out checks of cores that wait for no load, and of root ports that read nothing of
+    /// peers, so that they do not advance the clock.
     fn forget_idle_timeouts(&mut self) {
-        while let Some(Event { kind: EventKind::LoadTimeout, target, data, .. }) =
-            self.events.peek()
+        while let Some(Event {
+            kind: kind @ (EventKind::LoadTimeout | EventKind::PartTimeout),
+            target,
+            data,
+            ..
+        }) = self.events.peek()
         {
-            let forgotten = self.with_root(target, |root, _| root.processor.forget_timeout(data));
+            let forgotten = self.with_root(target, |root, _| match kind {
+                EventKind::LoadTimeout => root.processor.forget_timeout(data),
+                _ => root.forget_part_timeout(data),
+            });
             if forgotten != Some(true) {
                 return;
             }

@@ -28,10 +28,6 @@ use crate::root_complex::{Arrival, OWN_ID, RootComplex};
 /// accept (PCIe 6.x 2.2.6.2).
 pub const MAX_PEER_READS: u16 = 256;
 
-/// Time for which tags rest whose link has gone down: longer than anything that came by it before
-/// is under way in a root complex.
-const REST_PS: u64 = 100_000_000;
-
 /// Position of the number of a root port in the number of an event, above that of a tag.
 const PORT_SHIFT: u32 = 16;
 
@@ -51,6 +47,13 @@ struct Part {
     /// Time at which its answer is overdue, or at which its tag is free if it was before.
     deadline_ps: u64,
     is_overdue: bool,
+}
+
+impl Part {
+    /// Keeps its tag out of use for a time-out, in which late answers to it are dropped.
+    fn rest(&mut self, now_ps: u64) {
+        (self.is_overdue, self.deadline_ps) = (true, now_ps + COMPLETION_TIMEOUT.0);
+    }
 }
 
 /// A read that is being made in parts.
@@ -269,6 +272,12 @@ impl RootComplex {
         };
         let number = put(&mut reads.reads, read);
         reads.at_port(port).waiting.push_back(number);
+        if fabric.directions[out as usize].is_down {
+            // It need not wait for tags that rest.
+            let status = CompletionStatus::UnsupportedRequest;
+            let now_ps = fabric.events.now_ps();
+            return self.end_read(fabric, at.node, number, status, now_ps);
+        }
         reads.send_parts(fabric, at.node, port);
     }
 
@@ -349,14 +358,12 @@ impl RootComplex {
     fn misfit(&mut self, fabric: &mut Fabric, at: Arrival, (port, tag): (u32, u16), part: Part) {
         fabric.refuse(at.port, at.direction, at.index, 0);
         let Some(reads) = &mut self.peer_reads else { return };
+        let now_ps = fabric.events.now_ps();
+        // More of its answer may follow.
         if let Some(part) = reads.open_part(port, tag) {
-            part.is_done = true;
+            part.rest(now_ps);
         }
-        if part.read == NONE {
-            reads.free_tag(port, tag);
-            reads.send_parts(fabric, at.node, port);
-        } else {
-            let now_ps = fabric.events.now_ps();
+        if part.read != NONE {
             self.end_read(fabric, at.node, part.read, CompletionStatus::CompleterAbort, now_ps);
         }
     }
@@ -478,13 +485,22 @@ impl RootComplex {
         }
         let Some(reads) = &mut self.peer_reads else { return };
         let at_port = reads.at_port(port);
+        // The card still has requests that it got before, and answers them when the link is up. A
+        // check of open parts is under way, and finds these again.
         for part in at_port.parts.iter_mut().flatten().filter(|part| !part.is_done) {
-            (part.is_overdue, part.deadline_ps) = (true, now_ps + REST_PS);
-            at_port.check_ps = part.deadline_ps;
+            part.rest(now_ps);
         }
-        if at_port.check_ps > 0 {
-            fabric.events.schedule(at_port.check_ps, EventKind::PartTimeout, node, port);
+    }
+
+    /// Forgets the check of a root port's parts, if none is open. Returns whether it is forgotten.
+    pub(crate) fn forget_part_timeout(&mut self, port: u32) -> bool {
+        let Some(reads) = &mut self.peer_reads else { return false };
+        let at_port = reads.at_port(port);
+        let is_idle = at_port.parts.iter().flatten().all(|part| part.is_done);
+        if is_idle {
+            at_port.check_ps = 0;
         }
+        is_idle
     }
 
     /// Ends the reads of overdue parts. Their tags stay out of use for as long again.
@@ -499,7 +515,7 @@ impl RootComplex {
                 late.push(tag);
             } else {
                 overdue.push((tag, part.read));
-                (part.is_overdue, part.deadline_ps) = (true, now_ps + COMPLETION_TIMEOUT.0);
+                part.rest(now_ps);
             }
         }
         late.into_iter().for_each(|tag| reads.free_tag(port, tag));

@@ -124,7 +124,11 @@ impl Kind {
                 }
                 Self::Rows => first.ends_with("bytes,us"),
                 Self::Drawing => first.starts_with("<svg ") && first.contains("class=\"tree\""),
-                Self::Lab => text.contains("by `crosslane "),
+                Self::Lab => text.lines().any(|line| {
+                    let words = line.strip_prefix("# ").and_then(|line| line.split_once(' '));
+                    matches!(words, Some(("Made" | "Changed" | "Written", by))
+                        if by.starts_with("by `crosslane "))
+                }),
                 // A packet: field 1, of bytes.
                 Self::Trace => head[0] == 0x0a,
                 Self::Data => true,
@@ -333,6 +337,7 @@ mod tests {
             (Kind::Drawing, "<svg xmlns=\"x\" class=\"tree\" role=\"img\">", true),
             (Kind::Drawing, "<?xml version=\"1.0\"?>\n<svg class=\"tree\">", false),
             (Kind::Lab, "# Written by `crosslane torture --seeds 17`.\n[lab]\n", true),
+            (Kind::Lab, "# My notes\n# Rates are measured by `crosslane bench`.\n", false),
             (Kind::Lab, "[lab]\nname = \"mine\"\n", false),
             (Kind::Trace, "\n\u{5}", true),
             (Kind::Trace, "[lab]\n", false),

@@ -190,12 +190,16 @@ impl Matrix {
         for (what, own, known) in
             [("GPUs", &own_gpus, Some(gpus.clone())), ("adapters", &own_adapters, adapters)]
         {
+            if own.is_empty() {
+                continue;
+            }
             let Some(known) = known.filter(|known| known.len() == own.len()) else {
-                remarks.push(format!(
-                    "the {} {what} of {} are not as many as the other dumps show, and are left out",
-                    own.len(),
-                    self.file
-                ));
+                let why = match is_told {
+                    true => "another number than the other dumps show",
+                    false => "and the other dumps do not show what is one",
+                };
+                let (file, count) = (&self.file, own.len());
+                remarks.push(format!("{file} has {count} {what}, {why}: they are left out"));
                 continue;
             };
             for (at, address) in own.iter().zip(known) {

@@ -24,6 +24,8 @@ use crate::seen::{Inventory, Seen};
 
 /// Deepest nesting of buses that is followed.
 const DEEPEST: usize = 64;
+/// Most columns of a tree: each level takes 20.
+const MOST_COLUMNS: usize = 4096;
 
 /// Reads the trees in a text; other lines are left alone.
 ///
@@ -91,6 +93,7 @@ impl Reader {
         for _ in 0..DEEPEST {
             while let Some(byte) = line.as_bytes().get(at) {
                 match byte {
+                    _ if at > MOST_COLUMNS => break,
                     b'+' | b'\\' => {
                         if *byte == b'+' {
                             self.branches.insert(at, bus);

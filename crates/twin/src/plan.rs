@@ -76,8 +76,9 @@ impl<'a> Plan<'a> {
             if is_alone && rate(function, None).is_err() {
                 continue;
             }
-            // One device hangs on a link, whose first function stands for all.
-            let device = is_alone.then(|| id.device());
+            // One device hangs on a link, whose first function stands for all; several on a root
+            // bus.
+            let device = (id.bus() == 0).then(|| id.device());
             if !done.insert((domain, id.bus(), device)) {
                 plan.left_out.push((function.address, "a further function of its device".into()));
                 continue;

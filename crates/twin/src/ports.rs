@@ -66,7 +66,7 @@ pub(crate) fn capability(
             read(text, "ten_bit_tags", true, "Device Capabilities 2");
         }
     }
-    if has_acs {
+    if has_acs && !seen.is_empty() {
         let acs = ports.iter().any(|port| port.configuration.acs().is_some());
         read(text, "acs", acs, "whether the capability is there");
     }

@@ -80,7 +80,8 @@ pub fn tune(
         Some(Err(error)) => (None, Some(error.to_string())),
         None => (None, None),
     };
-    let requests = flows.requests.iter().map(|flow| flow.label.clone()).collect();
+    let whole = flows.requests.iter().filter(|flow| !flow.is_read_of_a_copy());
+    let requests = whole.map(|flow| flow.label.clone()).collect();
     let lab = name(lab);
     Ok(Tuning { lab, flows: requests, figure, alone, steps, why_not_faster, not_explained })
 }

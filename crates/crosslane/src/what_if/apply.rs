@@ -198,6 +198,19 @@ impl Applied {
         self.plug_into((node, link), upper, port)
     }
 
+    /// Checks that no card stands for the root port that it leaves in a rule of peers.
+    fn check_peers(&self, node: &str) -> Done {
+        let file = self.file();
+        let is_moved = |name: &&String| *name == node || tree::is_below(file, name, node);
+        let mut named = file.peers.iter().flat_map(|peers| [&peers.first, &peers.second]);
+        named.find(is_moved).map_or(Ok(()), |name| {
+            Err(format!(
+                "{name} stands for its root port in [[peers]]: name another node below that port \
+                 there"
+            ))
+        })
+    }
+
     /// Moves a node, with the link above it, to a port of a host or a switch: a new one, that of a
     /// socket, or one of a name.
     fn plug_into(
@@ -206,6 +219,7 @@ impl Applied {
         upper: String,
         port: Option<&str>,
     ) -> Done {
+        self.check_peers(node)?;
         let file = self.file();
         let root = tree::root_link(file, link).map(|root| &file.links[root]);
         let host = file.hosts.iter().find(|host| host.name == upper);
@@ -256,6 +270,8 @@ impl Applied {
         if is_above(node, other) || is_above(other, node) {
             return Err(format!("one of {node} and {other} is below the other"));
         }
+        self.check_peers(node)?;
+        self.check_peers(other)?;
         self.edit(|file| {
             let port = |link: usize| {
                 let link = &file.links[link];

@@ -107,6 +107,29 @@ fn cards_move_from_socket_to_socket() {
     }
 }
 
+/// A rule for two root ports names cards below them: these do not move away from their ports.
+#[test]
+fn cards_that_stand_for_their_root_ports_stay() {
+    let text = crosslane::machine::import(
+        &[concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps/server.txt").into()],
+        "server",
+    );
+    let text = text.unwrap().text
+        + "\n[[peers]]\nfirst = \"gpu0\"\nsecond = \"nvme0\"\n\
+           allowed = { value = false, source = \"assumption: any\" }\n";
+    let lab = Lab::from_text("server.toml", &text).unwrap();
+    let why = "stands for its root port in [[peers]]: name another node below that port there";
+    for (place, name) in [
+        ("gpu0=host.numa1", "gpu0"),
+        ("gpu1=swap:nvme0", "nvme0"),
+        ("switch-17-00-0=host.numa1", "gpu0"),
+    ] {
+        let error = apply(&lab, &[Change::moved(place).unwrap()]).unwrap_err().to_string();
+        assert_eq!(error, format!("--move {place}: {name} {why}"));
+    }
+    apply(&lab, &[Change::moved("gpu1=host.numa1").unwrap()]).unwrap();
+}
+
 /// A card behind the same port as before, on a faster link, and at the other's port.
 #[test]
 fn places_and_links_change_and_pairs_with_them() {

@@ -10,7 +10,7 @@ use crosslane_results::quantity::size_words;
 use strum::Display;
 
 use super::SweepError;
-use crate::traffic::{FlowArgument, FlowRequest, kind_word};
+use crate::traffic::{COPY, FlowArgument, FlowRequest, Half, kind_word};
 
 /// Most points of a sweep.
 pub const MAX_POINTS: usize = 10_000;
@@ -229,10 +229,14 @@ impl Point {
 
     /// Returns what it moves, in words: the kind of its transfers, or its flows.
     pub fn way(&self) -> String {
-        let flow = |it: &FlowRequest| format!("{}:{}:{}", it.from, it.to, kind_word(it.kind));
+        let flow = |it: &FlowRequest| match it.half {
+            None => Some(format!("{}:{}:{}", it.from, it.to, kind_word(it.kind))),
+            Some(Half::In) => Some(format!("{}:{}:{COPY}", it.from, it.to)),
+            Some(Half::Out) => None,
+        };
         match self.kind {
             Some(kind) => kind.to_string(),
-            None => self.flows.iter().map(flow).collect::<Vec<_>>().join(" + "),
+            None => self.flows.iter().filter_map(flow).collect::<Vec<_>>().join(" + "),
         }
     }
 

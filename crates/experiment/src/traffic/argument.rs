@@ -38,7 +38,7 @@ const PRESETS: [(&str, FlowKind, u64); 4] = [
 ];
 
 /// Word of a flow from one endpoint to another by way of host memory.
-const COPY: &str = "copy";
+pub(crate) const COPY: &str = "copy";
 
 /// Returns the kind of a flow by its word, and the size of its operations if it is a preset.
 fn kind_of(word: &str) -> Result<(FlowKind, Option<u64>), String> {

@@ -8,7 +8,8 @@ mod plan;
 mod run;
 pub(crate) mod shape;
 
+pub(crate) use argument::COPY;
 pub use argument::{FlowArgument, kind_word};
-pub(crate) use plan::split_place;
 pub use plan::{Choices, FlowRequest, PlannedFlow};
+pub(crate) use plan::{Half, split_place};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

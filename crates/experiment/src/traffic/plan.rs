@@ -102,6 +102,11 @@ setters!(FlowRequest {
 });
 
 impl FlowRequest {
+    /// Whether it is the read of a copy, which belongs to the request before it.
+    pub fn is_read_of_a_copy(&self) -> bool {
+        self.half == Some(Half::Out)
+    }
+
     /// Asks for a flow from a requester to a memory, with operations of so many bytes.
     pub fn new(from: &str, to: &str, kind: FlowKind, operation_bytes: u64) -> Self {
         let label = format!("{from}:{to}:{}", kind_word(kind));

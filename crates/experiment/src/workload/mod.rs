@@ -310,6 +310,24 @@ impl Together {
     }
 }
 
+/// Resets the counters of cards that several flows use once more, since each flow has noted when it
+/// reset them.
+async fn reset_shared_counters<B: Bus>(flows: &mut [Prepared<B>]) -> Result<()> {
+    let used: Vec<Device<B>> = flows.iter().flat_map(Prepared::devices).cloned().collect();
+    let is_of =
+        |device: &Device<B>, other: &&Device<B>| device.function().id == other.function().id;
+    if used.iter().all(|device| used.iter().filter(|other| is_of(device, other)).count() == 1) {
+        return Ok(());
+    }
+    for device in &used {
+        device.reset_counters().await?;
+    }
+    for flow in flows {
+        flow.counters_were_reset().await?;
+    }
+    Ok(())
+}
+
 /// Runs flows at once. All are set up first; then their threads are released at one time, in the
 /// order in which they are given, and wait for nothing of each other.
 ///
@@ -328,6 +346,7 @@ pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> R
     for (flow, source) in flows.iter().zip(sources) {
         prepared.push(flow.prepare(source).await?);
     }
+    reset_shared_counters(&mut prepared).await?;
     let Some(bus) = flows.first().map(|flow| flow.devices[0].bus().clone()) else {
         return Ok(Together { flows: Vec::new(), common: None });
     };

@@ -312,9 +312,15 @@ fn in_flight(
     ways: &Ways,
 ) -> Option<Lever<TrafficWork>> {
     let now = planned.iter().map(PlannedFlow::in_flight).min()?;
-    let room = planned.iter().map(|planned| {
-        let stride = planned.flow.operation_bytes.next_multiple_of(64).max(1);
-        planned.flow.operations.min(planned.flow.window_bytes / stride)
+    let room = planned.iter().enumerate().map(|(at, flow)| {
+        let stride = flow.flow.operation_bytes.next_multiple_of(64).max(1);
+        let is_copy = flow.is_copied || planned.get(at + 1).is_some_and(|next| next.is_copied);
+        // The window of a copy is that of its buffers, of which there may be more.
+        let window_bytes = match is_copy {
+            true => flow.flow.window_bytes.max(MANY_BYTES),
+            false => flow.flow.window_bytes,
+        };
+        flow.flow.operations.min(window_bytes / stride)
     });
     let of_loads = planned.iter().filter_map(|planned| planned.most_in_flight).map(u64::from);
     let many = room.chain(of_loads).min().unwrap_or(0).min(MANY);

@@ -151,7 +151,7 @@ fn links_that_go_down_leave_nothing_of_parts() {
             stand.run_to_any_end(&ids);
             stand.fabric.bring_link_up(link);
             // Tags of parts that were on their way rest for a while.
-            let later = stand.fabric.now() + ns(200_000);
+            let later = stand.fabric.now() + ns(51_000_000);
             stand.fabric.host_timer(later, 0);
             stand.next_event();
             let ids = stand.start([flow(&stand).times(100)]);

@@ -267,7 +267,7 @@ fn gather<T: Serialize + DeserializeOwned>(
         let arrived = carrier.swap(vec![mine.clone(); carrier.names().len()]);
         let mut messages = arrived.map_err(ended_by)?.messages;
         messages[carrier.rank()] = mine.clone();
-        let mut all = Vec::new();
+        let (mut all, mut broken, mut ended) = (Vec::new(), None, 0);
         for (rank, bytes) in messages.iter().enumerate() {
             let malformed = |malformed| ended_by(malformed_by(carrier, rank, malformed));
             // Signals for a part that has ended go nowhere: nothing is expected of them.
@@ -275,15 +275,19 @@ fn gather<T: Serialize + DeserializeOwned>(
                 None => continue,
                 Some(bytes) => match wire::end(bytes).map_err(malformed)? {
                     End::Ended(told) => all.push(told),
-                    End::Broken(why) => {
-                        let (who, why) = (carrier.names()[rank].clone(), format!("failed: {why}"));
-                        return Err(ended_by(Gone { who, why }));
-                    }
+                    End::Broken(why) => broken = broken.or(Some((rank, why))),
                 },
             }
+            ended += 1;
         }
-        if all.len() == messages.len() {
-            return Ok(all);
+        // One that left before all know of it would be missed by the others.
+        match broken {
+            _ if ended < messages.len() => {}
+            Some((rank, why)) => {
+                let (who, why) = (carrier.names()[rank].clone(), format!("failed: {why}"));
+                return Err(ended_by(Gone { who, why }));
+            }
+            None => return Ok(all),
         }
     }
 }

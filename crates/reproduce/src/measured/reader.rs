@@ -265,7 +265,7 @@ mod tests {
             (
                 row("a:b:copy,64,1,,,,,"),
                 "x.csv, line 2, column flow: \"copy\" is not a kind of flow; known are write, \
-                 read, writeread, c2h, h2c, p2p",
+                 read, writeread, both, c2h, h2c, p2p",
             ),
             (row("a:b:read,,1,,,,,"), "x.csv, line 2, column size: it is empty"),
             (

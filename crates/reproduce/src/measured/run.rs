@@ -198,7 +198,7 @@ fn requesters_figure(
     CheckedFlows::new(fabric).run().map_err(|error| error.to_string())?;
     let mut reports: Vec<_> = started.into_iter().map(|flow| fabric.flow_report(flow)).collect();
     if let Some(failed) = reports.iter_mut().find(|report| report.failed > 0) {
-        return Err(failed.errors.pop().unwrap_or_default());
+        return Err(mem::take(&mut failed.errors).into_iter().next().unwrap_or_default());
     }
     if let (Quantity::Latency, [report]) = (quantity, &mut *reports) {
         let latencies = Latencies::of(mem::take(&mut report.latencies_ps));

@@ -187,7 +187,10 @@ fn places_fill_the_gaps_of_other_dumps() {
     // A matrix of another number of GPUs says nothing about these.
     let (text, gaps) = lab(&machine(&format!("{SERVER}\n{TOPO}")));
     assert_eq!(links(&text), links(&whole.0));
-    assert_told(&gaps, &["the 4 GPUs of dump are not as many as the other dumps show"]);
+    assert_told(
+        &gaps,
+        &["dump has 4 GPUs, another number than the other dumps show: they are left out"],
+    );
 }
 
 /// Wherever such a text is cut, what is there becomes a lab, or a sentence says why not.
