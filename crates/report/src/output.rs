@@ -126,7 +126,7 @@ impl Kind {
                 Self::Drawing => first.starts_with("<svg ") && first.contains("class=\"tree\""),
                 Self::Lab => text.lines().any(|line| {
                     let words = line.strip_prefix("# ").and_then(|line| line.split_once(' '));
-                    matches!(words, Some(("Made" | "Changed" | "Written", by))
+                    matches!(words, Some(("Made" | "Changed" | "Written" | "Calibrated", by))
                         if by.starts_with("by `crosslane "))
                 }),
                 // A packet: field 1, of bytes.
