@@ -332,7 +332,7 @@ impl Egress {
             }
         }
         if able.is_empty() {
-            // What must be able to pass the others may lie behind that depth.
+            // TLPs that must be able to pass the others may lie behind that depth.
             for source in (0..u64::BITS).filter(|source| self.waiting & (1 << source) != 0) {
                 if let Some(class) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
                     able.push((source, class, self.sources[source as usize].queues[class].first));

@@ -22,7 +22,7 @@ use crate::fabric::{Fabric, NodeState};
 use crate::host_access::COMPLETION_TIMEOUT;
 use crate::packet::{JOINED, NONE, Packet, PacketIndex};
 use crate::parameters::{CompletionCut, PeerReadParameters};
-use crate::root_complex::{Arrival, OWN_ID, RootComplex};
+use crate::root_complex::{Arrival, OWN_ID, RootComplex, put};
 
 /// Most lines that a root port reads of peers at once: the 8-bit tags that every completer must
 /// accept (PCIe 6.x 2.2.6.2).
@@ -102,16 +102,6 @@ pub(crate) struct PeerReads {
     ports: Vec<AtPort>,
     reads: Vec<Option<Joining>>,
     leaving: Vec<Option<Leaving>>,
-}
-
-/// Puts something into the first free place. Returns the place.
-fn put<T>(places: &mut Vec<Option<T>>, thing: T) -> u32 {
-    let place = places.iter().position(Option::is_none).unwrap_or(places.len());
-    if place == places.len() {
-        places.push(None);
-    }
-    places[place] = Some(thing);
-    place as u32
 }
 
 /// The node that sent a completion of a part, and its position in the order of that node.

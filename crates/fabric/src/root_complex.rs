@@ -85,6 +85,16 @@ fn requested(header: &Header) -> Range<u64> {
     header.address.0..header.address.0 + u64::from(header.request_bytes())
 }
 
+/// Puts something into the first free place. Returns the place.
+pub(crate) fn put<T>(places: &mut Vec<Option<T>>, thing: T) -> u32 {
+    let place = places.iter().position(Option::is_none).unwrap_or(places.len());
+    if place == places.len() {
+        places.push(None);
+    }
+    places[place] = Some(thing);
+    place as u32
+}
+
 impl RootComplex {
     pub fn new(parameters: RootComplexParameters) -> Self {
         let iommus = (0..parameters.socket_count()).filter_map(|_| parameters.iommu);
@@ -406,13 +416,9 @@ impl RootComplex {
     /// Keeps the rest of a delayed read until its time comes.
     fn put_off(&mut self, fabric: &mut Fabric, node: u32, rest: (u32, Vec<Piece>), by_ps: u64) {
         assert!(!rest.1.is_empty(), "a read is put off by {by_ps} ps with nothing left of it");
-        let free = self.late.iter().position(Option::is_none).unwrap_or(self.late.len());
-        if free == self.late.len() {
-            self.late.push(None);
-        }
         let ready_ps = rest.1[0].ready_ps.saturating_add(by_ps);
-        self.late[free] = Some(rest);
-        fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free as u32);
+        let free = put(&mut self.late, rest);
+        fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free);
     }
 
     /// Time at which `bytes` of payload that come to a root port now have reached another; `None`

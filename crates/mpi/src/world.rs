@@ -339,7 +339,7 @@ impl Pump {
     fn receive(&mut self, arriving: &mut Arriving) -> Option<Gone> {
         for from in 0..self.size {
             if arriving.tag == LEAVE {
-                // What a process still sends to one that leaves is lost, but has to be taken.
+                // Messages to a process that leaves are lost, but have to be taken.
                 self.take(from, PART);
             }
             if arriving.messages[from].is_some() {

@@ -122,7 +122,7 @@ impl Reader {
             let Some((id, length)) = function(rest, on.number) else { break };
             let mut seen = Seen { parent: on.bridge, ..Seen::default() };
             let behind = rest.get(length..).unwrap_or_default();
-            let is_bridge = behind.starts_with("-[") || behind.starts_with('-');
+            let is_bridge = behind.starts_with('-');
             if is_bridge {
                 seen.class = Some(BRIDGE << 8);
             } else if let Some(name) = behind.strip_prefix("  ") {

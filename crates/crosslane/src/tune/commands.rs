@@ -62,7 +62,7 @@ impl Writer {
     fn places(&mut self, before: &LabFile, after: &LabFile) -> Vec<String> {
         let mut moved = Vec::new();
         for link in &after.links {
-            let was = tree::above(before, &link.lower).map(|at| &before.links[at]);
+            let was = before.link_above(&link.lower).map(|at| &before.links[at]);
             if was.is_none_or(|was| (&was.upper, was.socket) != (&link.upper, link.socket)) {
                 let host = after.hosts.iter().find(|host| host.name == link.upper);
                 let port = match host.map(|host| host.part.parameters.socket_count()) {

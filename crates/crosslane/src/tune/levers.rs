@@ -19,7 +19,7 @@ const SIZES: RangeInclusive<u32> = 7..=12;
 /// Tags with Extended Tag Field Enable (PCIe 6.x 2.2.6.2).
 const EXTENDED_TAGS: u16 = 256;
 
-/// What a lever takes, the least first.
+/// Effort of a lever, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
     /// Registers of functions.
@@ -38,7 +38,7 @@ pub struct Lever {
     pub words: String,
     /// The same as changes of the lab.
     pub changes: Vec<Change>,
-    /// What it takes.
+    /// The effort that it takes.
     pub effort: Effort,
     /// Whether it is a setting, and no other of its kind goes farther.
     pub is_strongest: bool,
@@ -229,8 +229,7 @@ impl Found<'_> {
     fn places(&mut self, ends: &[String]) {
         let file = self.file;
         for end in ends {
-            let (Some(host), Some(link)) = (tree::host_of(file, end), tree::above(file, end))
-            else {
+            let (Some(host), Some(link)) = (tree::host_of(file, end), file.link_above(end)) else {
                 continue;
             };
             let (host, sockets) =

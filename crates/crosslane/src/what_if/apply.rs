@@ -158,7 +158,7 @@ impl Applied {
                 let nodes = switches(file).chain(endpoints(file));
                 Err(nobody(name, "switch or endpoint", nodes))
             }
-            Some(_) => tree::above(file, name).ok_or_else(|| format!("no link is above {name}")),
+            Some(_) => file.link_above(name).ok_or_else(|| format!("no link is above {name}")),
         }
     }
 

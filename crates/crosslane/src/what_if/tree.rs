@@ -7,24 +7,14 @@ use crosslane_fabric::parameters::PortParameters;
 use crosslane_lab::LabFile;
 use crosslane_lab::file::LinkInstance;
 
-/// Returns the link above an endpoint or a switch, an index.
-pub fn above(file: &LabFile, name: &str) -> Option<usize> {
-    file.links.iter().position(|link| link.lower == name)
-}
-
-/// Lists the links from the one above a node up to that of its root port.
-fn upwards<'a>(file: &'a LabFile, name: &str) -> impl Iterator<Item = usize> + use<'a> {
-    std::iter::successors(above(file, name), |link| above(file, &file.links[*link].upper))
-}
-
 /// Returns the link of the root port above a link, or itself.
 pub fn root_link(file: &LabFile, link: usize) -> Option<usize> {
-    upwards(file, &file.links[link].lower).last()
+    file.root_link(&file.links[link].lower)
 }
 
 /// Returns the link of the root port above a node.
 pub fn root_of(file: &LabFile, name: &str) -> Vec<usize> {
-    upwards(file, name).last().into_iter().collect()
+    file.root_link(name).into_iter().collect()
 }
 
 /// Returns the links of a host's root ports.
@@ -34,13 +24,13 @@ pub fn root_links(file: &LabFile, host: &str) -> Vec<usize> {
 
 /// Returns the host of a node, an index.
 pub fn host_of(file: &LabFile, name: &str) -> Option<usize> {
-    let upper = &file.links[upwards(file, name).last()?].upper;
+    let upper = &file.links[file.root_link(name)?].upper;
     file.hosts.iter().position(|host| host.name == *upper)
 }
 
 /// Whether a node is another, or below it.
 pub fn is_below(file: &LabFile, name: &str, upper: &str) -> bool {
-    name == upper || upwards(file, name).any(|link| file.links[link].upper == upper)
+    name == upper || file.links_upwards(name).any(|link| file.links[link].upper == upper)
 }
 
 /// Returns the links below that of a root port, and itself.

@@ -326,7 +326,7 @@ fn written_labs_have_the_figures_of_changed_ones() {
         "gpu0:host:write:16K",
     ];
     assert_same(&lab, &changes, &read, &flows(&all, 8));
-    // What a register is set to stays such, for the next change.
+    // The value of a register stays one, for the next change.
     let source = "source = \"sysfs: what-if --set gpu0.mps=128 --set nvme0.mrrs=4096 ";
     assert!(text.contains(&format!("max_read_bytes = {{ value = 4096, {source}")), "{text}");
     assert!(text.contains("\n[endpoint.requester]\n"), "{text}");

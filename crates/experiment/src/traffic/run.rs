@@ -180,7 +180,7 @@ impl Scenario<TrafficWork> {
         request: &FlowRequest,
         planned: &PlannedFlow,
     ) -> Result<()> {
-        // Where the way enters a root complex and leaves it: the links there.
+        // The links by which the way enters a root complex and leaves it.
         let passed = planned.requests.windows(2).find_map(|pair| {
             let (into, out) = (fabric.direction_ends(pair[0]).1, fabric.direction_ends(pair[1]).0);
             let (into, out) = (fabric.port(into), fabric.port(out));

@@ -119,7 +119,7 @@ fn a_copy_goes_by_way_of_host_memory() {
         assert_eq!(written.planned.words(), "fpga1 -> host0, write");
         assert_eq!(read.planned.words(), "fpga5 -> host0, read");
         assert_eq!(written.planned.flow.target, read.planned.flow.target);
-        // What was copied counts once, from the first write to the last read.
+        // Data that were copied count once, from the first write to the last read.
         let span = read.report.last_done.since(written.report.first_post).as_seconds();
         let rate = scenario.figure().unwrap().value;
         assert!((rate * span / (32.0 * 65_536.0) - 1.0).abs() < 1e-9, "{rate}");

@@ -124,7 +124,7 @@ impl Core {
             self.occupy(load.begun_ps(), done_ps);
             return;
         }
-        // What several loads take together counts once.
+        // The time that several loads share counts once.
         let from_ps = load.begun_ps().max(self.loaded_ps);
         self.busy_ps = self.busy_ps.saturating_add(done_ps.saturating_sub(from_ps));
         self.loaded_ps = self.loaded_ps.max(done_ps);

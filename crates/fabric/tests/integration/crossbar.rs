@@ -62,7 +62,7 @@ fn each_port_keeps_its_interval() {
     assert_periods(crossbar, &[(0, 1), (0, 2), (1, 0)], &[300, 300, 150]);
 }
 
-/// What the links could send waits in the receive buffers of the switch, and holds up the senders.
+/// TLPs that wait fill the receive buffers of the switch, and hold up the senders.
 #[test]
 fn waiting_tlps_hold_up_their_senders() {
     let mut stand = stand(Some(SLOW), 3);

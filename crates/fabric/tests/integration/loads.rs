@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several loads of a core in flight: uncached ones, and streaming loads of write-combined memory.
 
+use crate::root_complex::settings_of_loads;
 use crate::support;
 
 use crosslane_fabric::parameters::CombiningParameters;
@@ -10,12 +11,7 @@ use support::*;
 
 /// A card on Gen2 x4: 0.5 ns a byte, 20 B around a payload.
 fn stand(loads_in_flight: u16, streaming_loads: u16) -> Stand {
-    let mut settings = Settings::ideal(rate(2, 4), 128);
-    settings.link.flight = ns(5);
-    settings.port.receive_latency = ns(30);
-    settings.port.transmit_latency = ns(20);
-    settings.completer.read_latency = ns(100);
-    settings.cpu.uncached_load = ns(25);
+    let mut settings = settings_of_loads();
     settings.cpu.loads_in_flight = loads_in_flight;
     let (store, fence) = (ns(2), ns(5));
     settings.cpu.combining =

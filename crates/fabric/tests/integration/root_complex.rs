@@ -178,16 +178,21 @@ fn stores_leave_at_the_cores_rate() {
     }
 }
 
-/// A load is a round trip: 20 B down, the endpoint, 28 B up, and the core's own time.
-#[test]
-fn loads_go_one_by_one() {
+/// A core and a card on Gen2 x4 whose loads take a known time at each place of their way.
+pub fn settings_of_loads() -> Settings {
     let mut settings = Settings::ideal(rate(2, 4), 128);
     settings.link.flight = ns(5);
     settings.port.receive_latency = ns(30);
     settings.port.transmit_latency = ns(20);
     settings.completer.read_latency = ns(100);
     settings.cpu.uncached_load = ns(25);
-    let mut stand = direct(&settings);
+    settings
+}
+
+/// A load is a round trip: 20 B down, the endpoint, 28 B up, and the core's own time.
+#[test]
+fn loads_go_one_by_one() {
+    let mut stand = direct(&settings_of_loads());
     let mut flow = core(&stand, 0, FlowKind::Read, 0, 8);
     flow.operations = 100;
     let report = stand.run_one(flow);

@@ -239,7 +239,7 @@ fn a_pair_of_root_ports_has_its_own_rule() {
             assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
         }
     }
-    // What a pair sends across takes its share of the hop.
+    // A pair across sockets takes its share of the hop.
     let mut stand = stand_of(&bounded(3e9), &[([0, 1], rule(500, f64::INFINITY))]);
     let flows = vec![
         stand.flow(0, FlowKind::Write, stand.bar(1), 4096),

@@ -173,18 +173,23 @@ impl LabFile {
         Some(raised)
     }
 
+    /// Returns the link above a switch or an endpoint, as an index.
+    pub fn link_above(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.lower == name)
+    }
+
+    /// Lists the links from the one above a node up to that of its root port, as indexes.
+    pub fn links_upwards<'a>(&'a self, name: &str) -> impl Iterator<Item = usize> + use<'a> {
+        let upwards = std::iter::successors(self.link_above(name), move |link| {
+            self.link_above(&self.links[*link].upper)
+        });
+        // The check of the wiring finds rings.
+        upwards.take(self.links.len())
+    }
+
     /// Returns the link of the root port above a switch or an endpoint, as an index.
     pub fn root_link(&self, name: &str) -> Option<usize> {
-        let above = |name: &str| self.links.iter().position(|link| link.lower == name);
-        let mut link = above(name)?;
-        // The check of the wiring finds rings.
-        for _ in 0..self.links.len() {
-            match above(&self.links[link].upper) {
-                Some(upper) => link = upper,
-                None => break,
-            }
-        }
-        Some(link)
+        self.links_upwards(name).last()
     }
 
     /// Returns the pair of the root ports above two switches or endpoints, if it has a rule of its

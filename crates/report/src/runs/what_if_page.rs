@@ -9,7 +9,8 @@ use crate::page::{Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Cell, Table};
 use crate::text::what_if::{
-    PAIR, TRIAL, change, flow_table, limits, problems, tuning_words, unchanged_words,
+    NO_GAIN, NOTHING_TO_SET, PAIR, TRIAL, change, flow_table, limits, problems, tuning_words,
+    unchanged_words,
 };
 
 /// Most pairs, flows or levers with bars: a page is for reading.
@@ -203,10 +204,8 @@ fn verdict(tuning: &Tuning) -> String {
             megabytes(figure.value),
             change(figure.value, last.value),
         ),
-        None if alone.is_empty() => {
-            "There is nothing to set: no lever is on the way of the flows.".to_owned()
-        }
-        None => "No lever gains 1 %, nor do all settings together gain 3 %.".to_owned(),
+        None if alone.is_empty() => format!("{NOTHING_TO_SET}."),
+        None => format!("{NO_GAIN}."),
     }
 }
 

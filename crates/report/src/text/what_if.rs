@@ -253,6 +253,12 @@ pub(crate) fn tuning_words(tuning: &Tuning, argument: &str) -> String {
     format!("crosslane what-if {argument} {}", all.join(" "))
 }
 
+/// Sentence of a search without levers.
+pub(crate) const NOTHING_TO_SET: &str =
+    "There is nothing to set: no lever is on the way of the flows";
+/// Sentence of a search whose levers bring too little.
+pub(crate) const NO_GAIN: &str = "No lever gains 1 %, nor do all settings together gain 3 %";
+
 /// Formats the levers that make flows faster, with the commands for each; `argument` is the lab as
 /// the user named it.
 pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
@@ -260,7 +266,7 @@ pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
     let rate = megabytes(figure.value);
     let mut text = format!("{lab} with {}: {rate} MB/s as it is\n", flows.join(" "));
     match alone.is_empty() {
-        true => text.push_str("\nThere is nothing to set: no lever is on the way of the flows\n"),
+        true => text.push_str(&format!("\n{NOTHING_TO_SET}\n")),
         false => {
             text.push_str("\nEach lever alone\n\n");
             text.push_str(&Table::of(&TRIAL, alone).to_text(columns.tables));
@@ -285,7 +291,7 @@ pub fn tuning(tuning: &Tuning, argument: &str, columns: Columns) -> String {
         before = step.value;
     }
     if steps.is_empty() && !alone.is_empty() {
-        text.push_str("\nNo lever gains 1 %, nor do all settings together gain 3 %\n");
+        text.push_str(&format!("\n{NO_GAIN}\n"));
     }
     if steps.len() > 1 {
         let _ = writeln!(

@@ -66,7 +66,7 @@ fn copy_engines_are_as_their_variant_says() {
     assert!(errors[7] < 0.06, "{errors:?}");
 }
 
-/// What goes both ways at once is the payload of both together, and no more than the link carries.
+/// The rate both ways at once is that of both payloads together, and no more than the link carries.
 #[test]
 fn a_flow_both_ways_counts_both() {
     let lab = lab("");

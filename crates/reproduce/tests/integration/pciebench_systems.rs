@@ -47,7 +47,7 @@ fn windows_are_predicted_with_the_iommu_on_and_off() {
     assert!(median <= 0.04 && share >= 0.90, "IOMMU off: {median} {share}");
 }
 
-/// What a miss of the cache takes, ns.
+/// Time that a miss of the cache adds, ns.
 const MISS_NS: f64 = 50.0;
 
 /// Returns the simulated latency of a server's window with the IOMMU off.

@@ -146,7 +146,7 @@ NIC0    PIX   PIX    X    PIX
 NIC1    PIX   PIX   PIX    X
 ";
 
-/// What is more exact counts; what only these texts have is filled in.
+/// The more exact dump counts; these texts fill in what only they have.
 #[test]
 fn places_fill_the_gaps_of_other_dumps() {
     let whole = lab(&machine(SERVER));
@@ -193,7 +193,7 @@ fn places_fill_the_gaps_of_other_dumps() {
     );
 }
 
-/// Wherever such a text is cut, what is there becomes a lab, or a sentence says why not.
+/// The rest of such a text, cut anywhere, becomes a lab, or a sentence says why not.
 #[test]
 fn cut_places_are_what_is_left_of_them() {
     for text in [TREE, LSTOPO, LSTOPO_V, TOPO] {
