@@ -16,10 +16,9 @@ use std::time::Duration;
 use crosslane_host::lock;
 use crosslane_lab::parts::{Arrived, Carrier, Gone};
 use mpi::Threading;
-use mpi::point_to_point::MatchedReceiveVec;
 use mpi::request::{Request as Send, StaticScope};
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, Destination, Source};
+use mpi::traits::{Communicator, Destination, Equivalence, Source};
 
 /// Tags of messages: parts', signs of life, and the last one of a process.
 const PART: i32 = 1;
@@ -40,6 +39,8 @@ const FAREWELL: u32 = 20;
 const LOOKS: u32 = 2_000;
 /// Time between two looks then.
 const REST: Duration = Duration::from_micros(50);
+/// Why a process that is not heard of is gone.
+const SILENT: &str = "does not answer any more";
 /// The sign of life.
 static SIGN: [u8; 1] = [0];
 
@@ -62,6 +63,13 @@ enum Request {
     Leave(String, Sender<()>),
 }
 
+/// What waits for the thread of MPI.
+enum Asker {
+    Nobody,
+    Swap(Sender<Result<Arrived, Gone>>),
+    Leave(Sender<()>),
+}
+
 /// The thread of MPI.
 struct Pump {
     world: SimpleCommunicator,
@@ -71,6 +79,7 @@ struct Pump {
     speaker: Arc<AtomicUsize>,
     is_over: fn() -> bool,
     requests: Receiver<Request>,
+    asker: Asker,
     /// Signs of life on their way, by process.
     signs: Vec<Option<Send<'static, [u8], StaticScope>>>,
     /// Periods since each process was heard of.
@@ -207,6 +216,17 @@ struct Arriving {
     last: usize,
 }
 
+/// Lets others have the core between two looks at what arrives.
+fn rest(looks: &mut u32) {
+    *looks += 1;
+    if *looks < LOOKS {
+        // Processes may share a core.
+        thread::yield_now();
+    } else {
+        thread::sleep(REST);
+    }
+}
+
 impl Pump {
     fn new(
         world: SimpleCommunicator,
@@ -223,6 +243,7 @@ impl Pump {
             speaker,
             is_over,
             requests,
+            asker: Asker::Nobody,
             signs: (0..size).map(|_| None).collect(),
             missed: vec![0; size],
             last_period: mpi::time(),
@@ -234,24 +255,19 @@ impl Pump {
         loop {
             match self.requests.recv_timeout(PERIOD) {
                 Ok(Request::Swap(messages, answer)) => {
-                    let arrived = self.swap(PART, &messages, &mut |pump, gone| {
-                        drop(answer.send(Err(gone.clone())));
-                        pump.refuse(&gone)
-                    });
+                    self.asker = Asker::Swap(answer.clone());
+                    let arrived = self.swap(PART, &messages);
                     drop(answer.send(Ok(arrived)));
                 }
                 Ok(Request::Leave(why, answer)) => {
                     let farewell = vec![why.into_bytes(); self.size];
-                    let mut answer = Some(answer);
-                    self.swap(LEAVE, &farewell, &mut |pump, gone| {
-                        answer = None;
-                        pump.refuse(&gone)
-                    });
+                    self.asker = Asker::Leave(answer.clone());
+                    self.swap(LEAVE, &farewell);
                     self.hear();
                     // All have left, and take what was on its way when they did.
                     self.signs.drain(..).flatten().for_each(Send::wait_without_status);
                     // The caller waits for the end of this thread, which leaves MPI.
-                    let _sent = answer.map(|answer| answer.send(()));
+                    let _sent = answer.send(());
                     return;
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -263,9 +279,15 @@ impl Pump {
         }
     }
 
-    /// Refuses everything from now on. Messages to a process that is gone stay on their way for
-    /// ever, and MPI reads them: this never returns.
+    /// Refuses what is asked, now and from now on. Messages to a process that is gone stay on their
+    /// way for ever, and MPI reads them: this never returns.
     fn refuse(&mut self, gone: &Gone) -> ! {
+        match std::mem::replace(&mut self.asker, Asker::Nobody) {
+            Asker::Swap(answer) => drop(answer.send(Err(gone.clone()))),
+            // Nothing comes: its `leave` does not wait any longer.
+            Asker::Leave(answer) => drop(answer),
+            Asker::Nobody => (),
+        }
         loop {
             match self.requests.recv() {
                 Ok(Request::Swap(_, answer)) => drop(answer.send(Err(gone.clone()))),
@@ -275,15 +297,8 @@ impl Pump {
         }
     }
 
-    /// Sends a message to each other process, and waits for theirs. `lost` gets a process that is
-    /// gone.
-    #[allow(unreachable_code, reason = "Rust 1.88 says so of a match on what is never there")]
-    fn swap(
-        &mut self,
-        tag: i32,
-        messages: &[Vec<u8>],
-        lost: &mut dyn FnMut(&mut Self, Gone) -> std::convert::Infallible,
-    ) -> Arrived {
+    /// Sends a message to each other process, and waits for theirs. Refuses if one is gone.
+    fn swap(&mut self, tag: i32, messages: &[Vec<u8>]) -> Arrived {
         let mut arriving = Arriving { tag, messages: vec![None; self.size], last: self.rank };
         arriving.messages[self.rank] = Some(Vec::new());
         let (world, rank) = (SimpleCommunicator::world(), self.rank);
@@ -308,15 +323,9 @@ impl Pump {
                     (is_failing && periods > FAREWELL).then(|| Gone { who: "a rank".into(), why })
                 });
                 if let Some(gone) = gone {
-                    match lost(self, gone) {}
+                    self.refuse(&gone);
                 }
-                looks += 1;
-                if looks < LOOKS {
-                    // Processes may share a core.
-                    thread::yield_now();
-                } else {
-                    thread::sleep(REST);
-                }
+                rest(&mut looks);
             }
         });
         let messages = arriving.messages.into_iter().map(Option::unwrap_or_default).collect();
@@ -328,11 +337,29 @@ impl Pump {
         from.immediate_probe_with_tag(tag).is_some()
     }
 
+    /// Takes a message, if one has begun to arrive. A long one arrives as its sender works at it,
+    /// and so may never be whole: refuses if that process is gone.
     fn take(&mut self, from: usize, tag: i32) -> Option<Vec<u8>> {
         let process = self.world.process_at_rank(from as i32);
-        let (message, _) = process.immediate_matched_probe_with_tag(tag)?.matched_receive_vec();
+        let (message, status) = process.immediate_matched_probe_with_tag(tag)?;
+        let size = status.count(u8::equivalent_datatype());
+        let mut bytes = vec![0_u8; usize::try_from(size).unwrap_or(0)];
+        mpi::request::scope(|scope| {
+            let mut arrival = message.immediate_matched_receive_into(scope, &mut bytes[..]);
+            let mut looks = 0;
+            while let Err(unfinished) = arrival.test() {
+                arrival = unfinished;
+                self.hear();
+                self.live();
+                if self.is_silent(from) {
+                    let gone = self.gone(from, SILENT.to_owned());
+                    self.refuse(&gone);
+                }
+                rest(&mut looks);
+            }
+        });
         self.missed[from] = 0;
-        Some(message)
+        Some(bytes)
     }
 
     /// Takes messages that have arrived. Returns a process that has left.
@@ -390,11 +417,15 @@ impl Pump {
     /// Returns a process that this one waits for and has not heard of for too long. It waits for
     /// all that have not sent, and for all others too until what it sends is taken.
     fn silent(&self, arriving: &Arriving, is_taken: bool) -> Option<Gone> {
-        let most = if (self.is_over)() { MOST_MISSED_AT_END } else { MOST_MISSED };
         let is_missing = |from: &usize| !is_taken || arriving.messages[*from].is_none();
         let mut missing = (0..self.size).filter(is_missing).filter(|from| *from != self.rank);
-        let lost = missing.find(|from| self.missed[*from] > most)?;
-        Some(self.gone(lost, "does not answer any more".to_owned()))
+        let lost = missing.find(|from| self.is_silent(*from))?;
+        Some(self.gone(lost, SILENT.to_owned()))
+    }
+
+    /// Whether a process has not been heard of for too long.
+    fn is_silent(&self, from: usize) -> bool {
+        self.missed[from] > if (self.is_over)() { MOST_MISSED_AT_END } else { MOST_MISSED }
     }
 
     /// Notes a process that is gone, and that another one may have to speak.

@@ -113,6 +113,19 @@ mod mpi {
         panic!("rank {rank} does not begin");
     }
 
+    /// Waits until a process simulates its part, in a thread of that name. Before that it waits for
+    /// its launcher too.
+    fn wait_for_the_run(process: Pid) {
+        let begin = Instant::now();
+        let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+        let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm"));
+        let is_part = |task| name(task).is_ok_and(|name| name.starts_with("part "));
+        while !fs::read_dir(&tasks).is_ok_and(|all| all.flatten().any(is_part)) {
+            assert!(begin.elapsed() < PATIENCE, "{process:?} does not begin its part");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Whether a process has not ended, even if nobody has asked how.
     fn is_running(process: Pid) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
@@ -126,7 +139,8 @@ mod mpi {
             let mut launcher = mpirun(long, &["", ""]);
             let launcher = launcher.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let (victim, survivor) = (rank_of(&launcher, killed), rank_of(&launcher, other));
-            std::thread::sleep(Duration::from_secs(1));
+            wait_for_the_run(victim);
+            wait_for_the_run(survivor);
             // They end by themselves, also where the launcher cannot end them.
             kill_process(Pid::from_child(&launcher), Signal::STOP).unwrap();
             kill_process(victim, Signal::KILL).unwrap();
