@@ -15,10 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import cache
+from debian import Apt, DebianError, check_tools, unpack
 
 CACHE = cache.folder("vm")
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-MIRROR = "http://deb.debian.org/debian"
 # Raised when the unpacked packages have to be fetched again.
 VERSION = 1
 
@@ -29,76 +28,8 @@ EMULATOR_SUITES = ("trixie", "trixie-backports")
 GUEST_PACKAGES = ("busybox-static", "iproute2", "ibverbs-providers", "libfabric1")
 
 
-class VmError(Exception):
-    """The reason why a virtual machine cannot be made or run: one sentence."""
-
-
-def mirror() -> str:
-    """Address of Debian's archive that this machine's apt uses."""
-    command = [
-        "apt-get",
-        "indextargets",
-        "--format",
-        "$(REPO_URI) $(COMPONENT)",
-        "Codename: bookworm",
-    ]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"^(\S+/debian)/? main$", listed, re.MULTILINE)
-    return found.group(1) if found else MIRROR
-
-
-class Apt:
-    """Apt with separate lists and state, for some suites: it sees nothing as installed."""
-
-    def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
-        self.folder = folder
-        for name in ("lists/partial", "cache/archives/partial"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / "status").touch()
-        lines = [f"deb [signed-by={KEYRING}] {mirror()} {suite} main\n" for suite in suites]
-        (folder / "sources.list").write_text("".join(lines))
-        self.options = [
-            *("-o", f"Dir::Etc::sourcelist={folder}/sources.list"),
-            *("-o", "Dir::Etc::sourceparts=-", "-o", "Dir::Etc::preferencesparts=-"),
-            *(
-                "-o",
-                f"Dir::State::lists={folder}/lists",
-                "-o",
-                f"Dir::State::status={folder}/status",
-            ),
-            *("-o", f"Dir::Cache={folder}/cache", "-o", "APT::Install-Recommends=false"),
-            *("-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"),
-            *("-o", "Acquire::Retries=3", "-o", "APT::Architecture=amd64"),
-        ]
-
-    def run(self, *arguments: str, tool: str = "apt-get") -> str:
-        """Output of an apt command."""
-        command = [tool, "-q", *self.options, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            lines = (done.stderr or done.stdout).strip().splitlines()
-            raise VmError(f"{tool} {' '.join(arguments)} failed: {' '.join(lines[-3:])}")
-        return done.stdout
-
-    def download(self, into: Path, *names: str) -> list[Path]:
-        """Downloads packages alone, without dependencies."""
-        into.mkdir(exist_ok=True)
-        command = ["apt-get", "-q", *self.options, "download", *names]
-        done = subprocess.run(command, cwd=into, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise VmError(f"{', '.join(names)} cannot be had: {done.stderr.strip()}")
-        return sorted(into.glob("*.deb"))
-
-    def archives(self) -> list[Path]:
-        """Packages that have been fetched."""
-        return sorted((self.folder / "cache" / "archives").glob("*.deb"))
-
-
-def unpack(archives: list[Path], into: Path) -> None:
-    """Unpacks packages into one tree."""
-    into.mkdir(parents=True, exist_ok=True)
-    for archive in archives:
-        subprocess.run(["dpkg-deb", "-x", str(archive), str(into)], check=True)
+# The reason why a virtual machine cannot be made or run: one sentence.
+VmError = DebianError
 
 
 def fetch_emulator(into: Path) -> None:
@@ -124,15 +55,6 @@ def fetch_guest(into: Path) -> None:
     apt.run("-y", "--download-only", "install", *GUEST_PACKAGES)
     unpack([*kernels, *apt.archives()], into)
     shutil.rmtree(apt.folder)
-
-
-def check_tools(*tools: str) -> None:
-    """Checks that this machine has the required tools."""
-    for tool in tools:
-        if shutil.which(tool) is None:
-            raise VmError(f"{tool} is not there: the virtual machine is made of Debian's packages")
-    if not KEYRING.exists():
-        raise VmError(f"{KEYRING} is not there: install debian-archive-keyring")
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:

@@ -18,7 +18,7 @@ macro_rules! labs {
         &[$(ShippedLab {
             name: $name,
             summary: $summary,
-            text: include_str!(concat!("../../../labs/", $name, ".toml")),
+            text: include_str!(concat!("../labs/", $name, ".toml")),
         },)*]
     };
 }
@@ -39,7 +39,7 @@ macro_rules! library {
     ($($name:literal,)*) => {
         &[$((
             concat!("labs/parts/", $name, ".toml"),
-            include_str!(concat!("../../../labs/parts/", $name, ".toml")),
+            include_str!(concat!("../labs/parts/", $name, ".toml")),
         ),)*]
     };
 }

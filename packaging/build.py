@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Makes what users install from what `make install` installs: a Debian package, an archive for any
+other Linux, an image for containers, and their checksums, in `target/packages`.
+
+The same commit gives the same bytes: times are the commit's, owners are root, names are in order.
+"""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+import cache
+from debian import Apt, check_tools, unpack
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+DESCRIPTION = """Description: moves data between host, FPGA and remote memory over PCIe and RDMA
+ The program, its C and C++ library, and services that give cards to programs
+ and to other nodes. The same driver and benchmarks run on cards and in a
+ simulator, whose systems are described in text files.
+"""
+# What a program of the image needs of Debian.
+IMAGE_PACKAGES = ("libc6", "libgcc-s1")
+COMPLETIONS = {
+    "bash": "share/bash-completion/completions/crosslane",
+    "zsh": "share/zsh/vendor-completions/_crosslane",
+    "fish": "share/fish/vendor_completions.d/crosslane.fish",
+}
+
+
+def run(*command: str | Path, **options) -> str:
+    """Output of a command."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def version() -> str:
+    """The workspace's version."""
+    return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+
+
+def commit_time() -> int:
+    """The time of the commit, s: that of every file."""
+    return int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
+
+
+def staged(into: Path, library_folder: str) -> Path:
+    """A tree with all that is installed below `usr`, its library in `library_folder` there."""
+    shutil.rmtree(into, ignore_errors=True)
+    make = [os.environ.get("MAKE", "make"), "--no-print-directory", "install"]
+    run(*make, f"DESTDIR={into}", "PREFIX=/usr", f"LIBDIR=/usr/{library_folder}", cwd=ROOT)
+    usr = into / "usr"
+    program = usr / "bin" / "crosslane"
+    for shell, path in COMPLETIONS.items():
+        (usr / path).parent.mkdir(parents=True, exist_ok=True)
+        (usr / path).write_text(run(program, "completions", shell))
+    pages = usr / "share/man/man1"
+    pages.mkdir(parents=True, exist_ok=True)
+    run(program, "manual", pages)
+    for page in sorted(pages.iterdir()):
+        page.with_name(page.name + ".gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.unlink()
+    about = usr / "share/doc/crosslane"
+    about.mkdir(parents=True, exist_ok=True)
+    for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
+        shutil.copy(ROOT / name, about / name)
+    return into
+
+
+def needs(tree: Path) -> str:
+    """The packages that the programs and libraries of a tree need, with the oldest C library."""
+    versions = set()
+    for path in [*tree.glob("usr/bin/*"), *tree.glob("usr/lib/**/*.so.*")]:
+        if not path.is_symlink():
+            found = re.findall(r"GLIBC_(\d+)\.(\d+)", run("objdump", "-T", path))
+            versions |= {(int(major), int(minor)) for major, minor in found}
+    major, minor = max(versions)
+    return f"libc6 (>= {major}.{minor}), libgcc-s1, passwd"
+
+
+def set_times(tree: Path, seconds: int) -> None:
+    """Gives every file of a tree the same time."""
+    for path in [tree, *tree.rglob("*")]:
+        os.utime(path, (seconds, seconds), follow_symlinks=False)
+
+
+def debian_package(tree: Path, architecture: str, into: Path) -> Path:
+    """A Debian package of a tree, to which the services and udev's rules are added."""
+    for folder, name in (("systemd", "lib/systemd/system"), ("udev", "lib/udev/rules.d")):
+        (tree / name).mkdir(parents=True)
+        for source in sorted((HERE / folder).iterdir()):
+            text = source.read_text().replace("/usr/local/bin/", "/usr/bin/")
+            (tree / name / source.name).write_text(text)
+    about = tree / "usr/share/doc/crosslane"
+    licences = "On Debian systems the Apache License 2.0 is /usr/share/common-licenses/Apache-2.0."
+    mit = (about / "LICENSE-MIT").read_text()
+    (about / "copyright").write_text(f"Apache-2.0 OR MIT\n\n{licences}\n\n{mit}")
+    (about / "LICENSE-APACHE").unlink()
+    (about / "LICENSE-MIT").unlink()
+    kib = sum(path.stat().st_size for path in tree.rglob("*") if path.is_file()) // 1024
+    control = tree / "DEBIAN"
+    control.mkdir()
+    fields = {
+        "Package": "crosslane",
+        "Version": version(),
+        "Architecture": architecture,
+        "Maintainer": "The Crosslane developers <crosslane@localhost>",
+        "Section": "science",
+        "Priority": "optional",
+        "Installed-Size": str(kib),
+        "Depends": needs(tree),
+        "Suggests": "libfabric1",
+    }
+    lines = "".join(f"{key}: {value}\n" for key, value in fields.items())
+    (control / "control").write_text(lines + DESCRIPTION)
+    for name in ("postinst", "postrm"):
+        shutil.copy(HERE / "debian" / name, control / name)
+        (control / name).chmod(0o755)
+    set_times(tree, commit_time())
+    package = into / f"crosslane_{version()}_{architecture}.deb"
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit_time())}
+    options = ["--root-owner-group", "-Zxz", "--build"]
+    run("dpkg-deb", *options, tree, package, env=environment)
+    return package
+
+
+def layer(tree: Path, prefix: str, seconds: int) -> bytes:
+    """A tar archive of a tree, the same for the same files."""
+
+    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = ""
+        entry.mtime = seconds
+        return entry
+
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path in sorted(tree.rglob("*")):
+            name = f"{prefix}{path.relative_to(tree)}"
+            archive.add(path, name, recursive=False, filter=plain)
+    return made.getvalue()
+
+
+def image(tree: Path, architecture: str, into: Path) -> Path:
+    """An image of OCI's layout with the program and the libraries that it needs, to be loaded by
+    `podman load`, `docker load` or `skopeo`."""
+    check_tools("apt-get", "dpkg-deb")
+    libraries = cache.folder("packages") / f"image-{cache.key(*IMAGE_PACKAGES)[:10]}"
+    with cache.alone(libraries.with_suffix(".lock")):
+        if not libraries.exists():
+            partial = libraries.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            apt = Apt(partial / "apt", ("bookworm",))
+            apt.run("update")
+            unpack(apt.download(partial / "archives", *IMAGE_PACKAGES), partial / "root")
+            (partial / "root").rename(libraries)
+            shutil.rmtree(partial)
+    shutil.rmtree(tree / "DEBIAN", ignore_errors=True)
+    blobs: dict[str, bytes] = {}
+
+    def blob(kind: str, content: bytes) -> dict:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs[digest] = content
+        media = f"application/vnd.oci.image.{kind}"
+        return {"mediaType": media, "digest": f"sha256:{digest}", "size": len(content)}
+
+    seconds = commit_time()
+    layers = [layer(folder, "", seconds) for folder in (libraries, tree)]
+    packed = [blob("layer.v1.tar+gzip", gzip.compress(content, mtime=0)) for content in layers]
+    digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers]
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "config": {"Entrypoint": ["/usr/bin/crosslane"], "Cmd": ["--help"], "Env": []},
+        "rootfs": {"type": "layers", "diff_ids": digests},
+    }
+    config_blob = blob("config.v1+json", json.dumps(config).encode())
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config_blob,
+        "layers": packed,
+    }
+    entry = blob("manifest.v1+json", json.dumps(manifest).encode())
+    entry["annotations"] = {"org.opencontainers.image.ref.name": f"crosslane:{version()}"}
+    index = {"schemaVersion": 2, "manifests": [entry]}
+    files = {f"blobs/sha256/{digest}": content for digest, content in blobs.items()}
+    files["index.json"] = json.dumps(index).encode()
+    files["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
+    path = into / f"crosslane-{version()}-{architecture}.oci.tar"
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
+        for name, content in sorted(files.items()):
+            item = tarfile.TarInfo(name)
+            item.size, item.mtime = len(content), seconds
+            archive.addfile(item, io.BytesIO(content))
+    return path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.parse_args()
+    architecture = run("dpkg", "--print-architecture").strip()
+    machine = os.uname().machine
+    into, stage = TARGET / "packages", TARGET / "packages.stage"
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    plain = staged(stage / "plain", "lib")
+    name = f"crosslane-{version()}-linux-{machine}"
+    archive = gzip.compress(layer(plain / "usr", f"{name}/", commit_time()), mtime=0)
+    (into / f"{name}.tar.gz").write_bytes(archive)
+    tree = staged(stage / "debian", f"lib/{machine}-linux-gnu")
+    debian_package(tree, architecture, into)
+    image(tree, architecture, into)
+    shutil.rmtree(stage)
+    sums = ""
+    for path in sorted(into.iterdir()):
+        sums += f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        print(f"{path.stat().st_size / 1e6:8.1f} MB  {path}")
+    (into / "SHA256SUMS").write_text(sums)
+
+
+if __name__ == "__main__":
+    main()
