@@ -20,12 +20,12 @@ import tarfile
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import cache
 from debian import Apt, check_tools, unpack
 
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 DESCRIPTION = """Description: moves data between host, FPGA and remote memory over PCIe and RDMA
  The program, its C and C++ library, and services that give cards to programs
@@ -210,8 +210,8 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
+    """Makes all of them."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     architecture = run("dpkg", "--print-architecture").strip()
     machine = os.uname().machine
     into, stage = TARGET / "packages", TARGET / "packages.stage"

@@ -15,7 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from build import ROOT, TARGET, cache, run, unpack
+from build import ROOT, TARGET, cache, run
 from debian import Apt, check_tools
 
 PACKAGES = TARGET / "packages"
@@ -171,6 +171,7 @@ def check_sums() -> None:
 
 
 def main() -> None:
+    """Checks all of them."""
     expected = run(TARGET / "release" / "crosslane", *FIRST.split())
     check_sums()
     with tempfile.TemporaryDirectory() as folder:

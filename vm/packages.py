@@ -8,7 +8,6 @@ newer release (vfio-user needs QEMU 10.1), which brings all of its libraries and
 
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
