@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! C and C++ programs, compiled by every compiler of the machine with warnings as errors, against
+//! the installed library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crosslane_serve::{ServedDevice, Server};
+
+use crate::header::crate_folder;
+use crate::library::{has, installed, run};
+
+const C: [&str; 6] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_GNU_SOURCE"];
+const CPP: [&str; 5] = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+/// The compilers that are there: at least `cc`.
+fn compilers<'a>(of_choice: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let there: Vec<&str> = known.iter().copied().filter(|compiler| has(compiler)).collect();
+    assert!(!there.is_empty(), "no compiler: install {of_choice}");
+    there
+}
+
+/// Compiles a program, and returns its path.
+fn compiled(compiler: &str, language: &[&str], source: &Path, is_static: bool) -> PathBuf {
+    let installed = installed();
+    let name = source.file_stem().expect("a name").to_string_lossy();
+    let kind = if is_static { "static" } else { "shared" };
+    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}"));
+    let mut command = Command::new(compiler);
+    command.args(language).arg("-g").arg(source).arg("-o").arg(&program);
+    command.args(installed.flags(&["--cflags"])).arg("-pthread");
+    if is_static {
+        command.arg(installed.libraries().join("libcrosslane.a"));
+        command.args(["-lstdc++", "-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]);
+    } else {
+        command.args(installed.flags(&["--libs"]));
+    }
+    run(&mut command);
+    program
+}
+
+/// Starts a program with the installed library.
+fn started(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", installed().libraries());
+    command
+}
+
+fn test_source(name: &str) -> PathBuf {
+    crate_folder().join("tests/c").join(name)
+}
+
+/// Compiles a test program by each compiler, and runs it once; the compilers' code is the same to
+/// the library.
+fn passes(name: &str) -> PathBuf {
+    let programs: Vec<PathBuf> = compilers("gcc", &["gcc", "clang"])
+        .into_iter()
+        .map(|compiler| compiled(compiler, &C, &test_source(name), false))
+        .collect();
+    assert_eq!(run(&mut started(&programs[0])), "passed\n");
+    programs[0].clone()
+}
+
+#[test]
+fn transfers_move_data_in_simulated_time() {
+    passes("transfers.c");
+}
+
+#[test]
+fn card_memory_holds_what_went_in() {
+    passes("card_memory.c");
+}
+
+#[test]
+fn bad_input_gets_a_sentence() {
+    let program = passes("bad_input.c");
+    if has("valgrind") {
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=yes"]).arg(program);
+        command.env("LD_LIBRARY_PATH", installed().libraries());
+        assert_eq!(run(&mut command), "passed\n");
+    }
+}
+
+#[test]
+fn descriptor_of_a_served_card_wakes_a_program() {
+    let folder = tempfile::tempdir().expect("a folder for the socket");
+    let socket = folder.path().join("card");
+    let device = ServedDevice { name: "fpga1".to_owned(), socket: socket.clone() };
+    let lab = crosslane::lab::open("rosta:crosslane").expect("a shipped lab");
+    let server = Server::start(lab, 1, &[device], |_| ()).expect("a server");
+    let program = compiled("cc", &C, &test_source("served.c"), false);
+    let printed = run(started(&program).arg(format!("vfio-user:{}", socket.display())));
+    assert_eq!(printed, "passed\n");
+    drop(server);
+}
+
+#[test]
+fn static_library_is_enough() {
+    let program = compiled("cc", &C, &test_source("card_memory.c"), true);
+    assert_eq!(run(&mut Command::new(program)), "passed\n");
+}
+
+#[test]
+fn cpp_objects_close_themselves() {
+    for compiler in compilers("g++", &["g++", "clang++"]) {
+        let program = compiled(compiler, &CPP, &test_source("objects.cpp"), false);
+        assert_eq!(run(&mut started(&program)), "passed\n");
+    }
+}
+
+#[test]
+fn header_alone_compiles_as_old_and_new_languages() {
+    let include = installed().prefix.join("include");
+    let check = |compiler: &str, arguments: &[&str], header: &str| {
+        let mut command = Command::new(compiler);
+        command.args(arguments).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+        run(command.arg(include.join(header)));
+    };
+    check("cc", &["-x", "c", "-std=c11"], "crosslane.h");
+    check("cc", &["-x", "c", "-std=c99"], "crosslane.h");
+    check("c++", &["-x", "c++", "-std=c++11"], "crosslane.h");
+    check("c++", &["-x", "c++", "-std=c++20"], "crosslane.hpp");
+}
+
+#[test]
+fn example_prints_its_rate() {
+    let source = crate_folder().join("../../examples/c/first_transfer.c");
+    let program = compiled("cc", &C[..5], &source, false);
+    let printed = run(&mut started(&program));
+    assert_eq!(printed, "");
+}
