@@ -23,6 +23,6 @@ symbols=$(sed -n 's/^[[:space:]]*\(crosslane_[a-z0-9_]*\);$/-Wl,-u,\1/p' "$here/
 ln -sf "libcrosslane.so.$version" "$root/lib/$soname"
 ln -sf "$soname" "$root/lib/libcrosslane.so"
 install -m 644 "$archive" "$root/lib/libcrosslane.a"
-install -m 644 "$here"/include/* "$root/include/"
+cp -R "$here"/include/. "$root/include/"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" "$here/crosslane.pc.in" \
 	> "$root/lib/pkgconfig/crosslane.pc"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers: memory that a card reaches, the library's or the program's.
 
+use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
@@ -13,6 +14,7 @@ use crosslane::open::AnyBus;
 use crate::device::{DeviceObject, crosslane_device};
 use crate::error::{Failure, Result, guard};
 use crate::handle::{self, Handled};
+use crate::session::SessionObject;
 use crate::structs::{self, sized};
 
 /// Huge pages (2 MiB) if the system has any free, else small ones.
@@ -59,7 +61,9 @@ sized!(crosslane_buffer_attr, crosslane_buffer_info);
 
 /// What a handle on a buffer leads to.
 pub(crate) struct BufferObject {
-    pub device: Rc<DeviceObject>,
+    session: Rc<SessionObject>,
+    /// Keeps the device open.
+    _owner: Rc<dyn Any>,
     pub buffer: Buffer<AnyBus>,
     /// The program's memory, as long as the buffer; NULL if it is the library's alone.
     memory: *mut u8,
@@ -71,6 +75,17 @@ impl Handled for BufferObject {
 }
 
 impl BufferObject {
+    /// Gives C a handle on a buffer of a device's.
+    pub fn insert(
+        session: &Rc<SessionObject>,
+        owner: Rc<dyn Any>,
+        buffer: Buffer<AnyBus>,
+        memory: *mut u8,
+    ) -> Result<*mut crosslane_buffer> {
+        let session = Rc::clone(session);
+        handle::insert(Self { session, _owner: owner, buffer, memory })
+    }
+
     /// Copies a part of the program's memory to where the device reads it.
     pub fn copy_in(&self, part: &Range<u64>) -> Result<()> {
         let Some(at) = self.own(part)? else { return Ok(()) };
@@ -131,7 +146,7 @@ unsafe fn create(
         return Err(Failure::argument("reserved is not 0 in the crosslane_buffer_attr"));
     }
     let made = device.session.run(device.device.buffer(bytes, pages))?;
-    let made = handle::insert(BufferObject { device, buffer: made, memory })?;
+    let made = BufferObject::insert(&device.session.clone(), device, made, memory)?;
     // SAFETY: checked above not to be NULL.
     unsafe { structs::put(buffer, "buffer", made)? };
     Ok(0)
@@ -204,7 +219,7 @@ pub unsafe extern "C" fn crosslane_buffer_destroy(buffer: *mut crosslane_buffer)
         if Rc::strong_count(&object) > 2 {
             return Err(in_flight(&object));
         }
-        let ended = object.device.session.run(object.buffer.clone().unregister());
+        let ended = object.session.run(object.buffer.clone().unregister());
         drop(object);
         match ended {
             // A channel that failed still holds it.

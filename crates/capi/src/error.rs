@@ -8,6 +8,8 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crosslane::blocking;
+use crosslane::bridge::BridgeError;
+use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, PlanError, TransferError};
 use crosslane::host::{BusError, ErrorKind, TopologyError};
 use crosslane::open::OpenError;
@@ -161,6 +163,20 @@ impl From<blocking::Error> for Failure {
     }
 }
 
+impl From<NetworkError> for Failure {
+    fn from(error: NetworkError) -> Self {
+        let (moved_bytes, total_bytes) = (error.moved_bytes, error.total_bytes);
+        Self { moved_bytes, total_bytes, ..Self::of(error.kind(), &error) }
+    }
+}
+
+impl From<BridgeError> for Failure {
+    fn from(error: BridgeError) -> Self {
+        let (moved_bytes, total_bytes) = (error.arrived_bytes, error.total_bytes);
+        Self { moved_bytes, total_bytes, ..Self::of(error.kind(), &error) }
+    }
+}
+
 /// Failures of errors that have no more to say than their sentence and causes.
 macro_rules! failures {
     ($($error:ty),+) => {
@@ -302,21 +318,24 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_an_error_number() {
+    fn every_kind_has_its_constant_and_an_error_number() {
         use ErrorKind as Kind;
         let kinds = [
-            Kind::NotFound,
-            Kind::Busy,
-            Kind::Unsupported,
-            Kind::InvalidArgument,
-            Kind::Timeout,
-            Kind::LinkDown,
-            Kind::Denied,
-            Kind::Data,
-            Kind::Cancelled,
-            Kind::Failed,
+            (Kind::NotFound, CROSSLANE_KIND_NOT_FOUND),
+            (Kind::Busy, CROSSLANE_KIND_BUSY),
+            (Kind::Unsupported, CROSSLANE_KIND_UNSUPPORTED),
+            (Kind::InvalidArgument, CROSSLANE_KIND_INVALID_ARGUMENT),
+            (Kind::Timeout, CROSSLANE_KIND_TIMEOUT),
+            (Kind::LinkDown, CROSSLANE_KIND_LINK_DOWN),
+            (Kind::Denied, CROSSLANE_KIND_DENIED),
+            (Kind::Data, CROSSLANE_KIND_DATA),
+            (Kind::Cancelled, CROSSLANE_KIND_CANCELLED),
+            (Kind::Failed, CROSSLANE_KIND_FAILED),
         ];
-        let numbers: std::collections::BTreeSet<_> = kinds.map(errno_of).into();
+        for (kind, constant) in kinds {
+            assert_eq!(kind as u32, constant);
+        }
+        let numbers: std::collections::BTreeSet<_> = kinds.map(|(kind, _)| errno_of(kind)).into();
         assert_eq!(numbers.len(), kinds.len());
     }
 }

@@ -14,11 +14,15 @@
 pub mod buffer;
 pub mod channel;
 pub mod device;
+pub mod dma;
 pub mod error;
 mod event;
 pub mod handle;
+pub mod memory_card;
+pub mod network;
 pub mod peer;
 pub mod plan;
 pub mod session;
+pub mod slots;
 mod structs;
 pub mod window;

@@ -93,9 +93,9 @@ impl SessionObject {
     /// Runs an asynchronous call to its end.
     pub fn run<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T>
     where
-        Error: From<E>,
+        Failure: From<E>,
     {
-        Ok(self.session.run(call)?)
+        Ok(self.run_plain(call)??)
     }
 
     /// Runs a call that cannot fail by itself.
@@ -164,7 +164,8 @@ unsafe fn open(
         return Err(Failure::argument("reserved is not 0 in the crosslane_session_attr"));
     }
     let seed = if attr.seed == 0 { 1 } else { attr.seed };
-    let options = SessionOptions::default().with_engines(engines).with_seed(seed);
+    let options =
+        SessionOptions::default().with_engines(engines).with_seed(seed).with_any_endpoint(true);
     let opened = crosslane::open::Session::open_all(&cards, options)?;
     let names = opened.cards().iter().map(|card| (c_text(&card.name), c_text(&card.endpoint)));
     let poll_ns = if attr.poll_ns == 0 { DEFAULT_POLL_NS } else { attr.poll_ns };

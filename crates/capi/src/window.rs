@@ -56,8 +56,8 @@ sized!(crosslane_window_attr);
 
 /// What a handle on a window leads to.
 pub(crate) struct WindowObject {
-    session: Rc<SessionObject>,
-    window: Window<AnyBus>,
+    pub session: Rc<SessionObject>,
+    pub window: Window<AnyBus>,
 }
 
 impl Handled for WindowObject {

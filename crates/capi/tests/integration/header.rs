@@ -6,8 +6,10 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Files of `src` in the order of the header.
-const SOURCES: [&str; 8] =
-    ["error", "session", "device", "buffer", "channel", "peer", "window", "plan"];
+const SOURCES: [&str; 12] = [
+    "error", "session", "device", "buffer", "channel", "peer", "window", "slots", "memory_card",
+    "plan", "dma", "network",
+];
 
 pub fn crate_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -30,10 +32,13 @@ fn for_c(header: &str) -> String {
     let mut is_safety = false;
     for line in header.lines() {
         let line = line.trim_end();
-        is_safety = (is_safety || line == " * # Safety") && line != " */";
-        if is_safety && kept.last() == Some(&" *") {
+        let is_comment = line.trim_start().starts_with("//");
+        if line == "// # Safety" {
+            is_safety = true;
+            // The empty line above it.
             kept.pop();
         }
+        is_safety &= is_comment;
         if !is_safety {
             kept.push(line);
         }
