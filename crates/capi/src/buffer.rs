@@ -59,7 +59,7 @@ pub struct crosslane_buffer_info {
 
 sized!(crosslane_buffer_attr, crosslane_buffer_info);
 
-/// What a handle on a buffer leads to.
+/// Object behind a handle on a buffer.
 pub(crate) struct BufferObject {
     session: Rc<SessionObject>,
     /// Keeps the device open.

@@ -185,7 +185,7 @@ sized!(
     crosslane_channel_attr, crosslane_transfer, crosslane_completion, crosslane_channel_counters
 );
 
-/// What stays in use until the completion of a transfer is polled.
+/// A transfer that was posted, with all that it uses until its completion is polled.
 struct Request {
     wr_id: u64,
     level: CompletionLevel,
@@ -203,7 +203,7 @@ struct State {
     event: Option<Event>,
 }
 
-/// What a handle on a channel leads to.
+/// Object behind a handle on a channel.
 pub(crate) struct ChannelObject {
     device: Rc<DeviceObject>,
     kind: ChannelKind,

@@ -74,7 +74,7 @@ pub struct crosslane_check {
 
 sized!(crosslane_description, crosslane_check);
 
-/// What a handle on a device leads to.
+/// Object behind a handle on a device.
 pub(crate) struct DeviceObject {
     pub session: Rc<SessionObject>,
     pub device: Device<AnyBus>,

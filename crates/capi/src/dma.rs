@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
-use crosslane::bridge::{HostSink, HostSource, Job, LocalDma, LocalOptions};
+use crosslane::bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions};
 use crosslane::open::AnyBus;
 
 use crate::device::{DeviceObject, crosslane_device};
@@ -68,7 +68,7 @@ pub struct crosslane_dma_job {
 
 sized!(crosslane_dma_attr, crosslane_dma_job);
 
-/// What a handle on local DMA leads to.
+/// Object behind a handle on local DMA.
 struct DmaObject {
     device: Rc<DeviceObject>,
     dma: RefCell<LocalDma<AnyBus>>,

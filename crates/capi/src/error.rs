@@ -190,7 +190,7 @@ macro_rules! failures {
 
 failures!(OpenError, DriverError, PlanError, BusError, TopologyError);
 
-/// What `crosslane_last_error` points to.
+/// The last failure of a thread, with its texts.
 struct Last {
     error: crosslane_error,
     sentence: CString,

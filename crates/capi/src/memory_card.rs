@@ -42,7 +42,7 @@ pub struct crosslane_memory_card_counters {
 
 sized!(crosslane_memory_card_counters);
 
-/// What a handle on a memory card leads to.
+/// Object behind a handle on a memory card.
 struct MemoryCardObject {
     session: Rc<SessionObject>,
     card: MemoryCard<AnyBus>,

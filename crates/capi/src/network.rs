@@ -61,7 +61,7 @@ pub struct crosslane_network {
 pub struct crosslane_network_attr {
     /// Size of this structure, in bytes.
     pub size: usize,
-    /// Where messages lie: a CROSSLANE_NETWORK_BUFFERS_*.
+    /// Memory of messages: a CROSSLANE_NETWORK_BUFFERS_*.
     pub buffers: u32,
     /// How requests are written: a CROSSLANE_NETWORK_REQUESTS_*.
     pub requests: u32,
@@ -112,7 +112,7 @@ struct Flight {
     _buffer: Rc<BufferObject>,
 }
 
-/// What a handle on a network processor leads to.
+/// Object behind a handle on a network processor.
 struct NetworkObject {
     session: Rc<SessionObject>,
     processor: NetworkProcessor<AnyBus>,

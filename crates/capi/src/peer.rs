@@ -64,7 +64,7 @@ pub struct crosslane_peer_info {
 
 sized!(crosslane_peer_attr, crosslane_peer_info);
 
-/// What a handle on a peer leads to.
+/// Object behind a handle on a peer.
 pub(crate) struct PeerObject {
     sender: Rc<DeviceObject>,
     /// Keeps the target open.
@@ -73,7 +73,7 @@ pub(crate) struct PeerObject {
     pub has_credits: bool,
 }
 
-/// What a handle on a peer's memory leads to.
+/// Object behind a handle on a peer's memory.
 pub(crate) struct PeerMemoryObject {
     reader: Rc<DeviceObject>,
     pub memory: PeerMemory<AnyBus>,

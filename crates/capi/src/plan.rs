@@ -38,7 +38,7 @@ pub struct crosslane_plan_info {
 
 sized!(crosslane_plan_info);
 
-/// What a handle on a plan leads to.
+/// Object behind a handle on a plan.
 pub(crate) struct PlanObject {
     plan: Plan,
     slowest_link: CString,

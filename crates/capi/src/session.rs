@@ -69,7 +69,7 @@ pub struct crosslane_card {
 
 sized!(crosslane_session_attr, crosslane_card);
 
-/// What a handle on a session leads to.
+/// Object behind a handle on a session.
 pub(crate) struct SessionObject {
     pub session: Session,
     /// Simulated time of a poll that finds nothing.

@@ -29,13 +29,13 @@ pub struct crosslane_slot_receiver {
     _private: (),
 }
 
-/// What a handle on a sender leads to.
+/// Object behind a handle on a sender.
 struct SenderObject {
     window: Rc<WindowObject>,
     sender: RefCell<SlotSender<AnyBus>>,
 }
 
-/// What a handle on a receiver leads to.
+/// Object behind a handle on a receiver.
 struct ReceiverObject {
     window: Rc<WindowObject>,
     receiver: RefCell<SlotReceiver<AnyBus>>,

@@ -30,7 +30,7 @@ pub struct crosslane_window {
     _private: (),
 }
 
-/// What a window shows. Members that are 0 have their defaults.
+/// Attributes of a window. Members that are 0 have their defaults.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct crosslane_window_attr {
@@ -54,7 +54,7 @@ pub struct crosslane_window_attr {
 
 sized!(crosslane_window_attr);
 
-/// What a handle on a window leads to.
+/// Object behind a handle on a window.
 pub(crate) struct WindowObject {
     pub session: Rc<SessionObject>,
     pub window: Window<AnyBus>,

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use crate::header::{crate_folder, declared};
 
-/// Where the library is installed, for as long as the tests run.
+/// The installed library, which goes when the tests have ended.
 pub struct Installed {
     _folder: tempfile::TempDir,
     pub prefix: PathBuf,
