@@ -165,7 +165,8 @@ fn wc_perf_shows_what_combining_brings() {
     let moved = printed(&["-c", "-w", "-i", "512", "-p", "4"]);
     assert!(rate(&moved, "2048") > rate(&burst, "2048"), "{moved}");
     let mut wrong = started(&program);
-    let output = wrong.env("CROSSLANE_SLOTS", "lab:rosta:crosslane/fpga1").output().expect("it runs");
+    let output =
+        wrong.env("CROSSLANE_SLOTS", "lab:rosta:crosslane/fpga1").output().expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(words.starts_with("wc_perf: cannot attach BAR 4 of slot 0: fpga1"), "{words}");
