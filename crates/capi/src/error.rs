@@ -11,7 +11,7 @@ use crosslane::blocking;
 use crosslane::bridge::BridgeError;
 use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, PlanError, TransferError};
-use crosslane::host::{BusError, ErrorKind, TopologyError};
+use crosslane::host::{BusError, ErrorKind, RdmaError, TopologyError};
 use crosslane::open::OpenError;
 
 /// Outcome of the inner part of a call.
@@ -188,7 +188,7 @@ macro_rules! failures {
     };
 }
 
-failures!(OpenError, DriverError, PlanError, BusError, TopologyError);
+failures!(OpenError, DriverError, PlanError, BusError, RdmaError, TopologyError);
 
 /// The last failure of a thread, with its texts.
 struct Last {

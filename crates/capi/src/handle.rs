@@ -217,11 +217,10 @@ pub(crate) fn take<T: Handled>(handle: *const T::Opaque) -> Result<T> {
         let holders =
             table.entries[index].object.as_ref().map_or(1, |(it, _)| Rc::strong_count(it));
         if holders > 1 {
-            let (name, others) = (T::NAME, holders - 1);
-            let one = if others == 1 { "is" } else { "are" };
+            let name = T::NAME;
             let sentence = format!(
-                "cannot close the {name}: {others} that stand on it {one} open, or in flight and not \
-                 polled"
+                "cannot close the {name}: something that stands on it is open, or in flight and \
+                 not polled"
             );
             return Err(Failure::new(ErrorKind::Busy, sentence));
         }

@@ -11,6 +11,7 @@
 
 #![allow(unsafe_code)]
 
+pub mod bridge;
 pub mod buffer;
 pub mod channel;
 pub mod device;

@@ -53,8 +53,8 @@ static void handles(void) {
 	FAILS(crosslane_buffer_destroy(stale), EBADF, "closed before");
 	OK(crosslane_buffer_destroy(young));
 	/* What others stand on. */
-	FAILS(crosslane_device_close(device), EBUSY, "2 that stand on it are open");
-	FAILS(crosslane_session_close(session), EBUSY, "1 that stand on it is open");
+	FAILS(crosslane_device_close(device), EBUSY, "something that stands on it is open");
+	FAILS(crosslane_session_close(session), EBUSY, "something that stands on it is open");
 	crosslane_device *again = NULL;
 	FAILS(crosslane_device_open(session, 0, &again), EBUSY, "open already");
 	FAILS(crosslane_device_open(session, 7, &again), ENOENT, "there is no card 7");

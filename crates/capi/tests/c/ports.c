@@ -54,7 +54,8 @@ static void nget_loop(void) {
 	/* The other node of the lab, in the same simulated time. */
 	OK(crosslane_network_open(session, "fpga2", NULL, &far));
 	OK(crosslane_network_enable_link(crosslane_nget_card, 0));
-	OK(crosslane_network_enable_link(far, 0));
+	/* The cable leads from link 0, the positive direction, to link 1 of the next node. */
+	OK(crosslane_network_enable_link(far, 1));
 	OK(crosslane_network_wait_link(crosslane_nget_card, 0, 0));
 
 	crosslane_buffer *sent = NULL, *room = NULL;
@@ -75,6 +76,7 @@ static void nget_loop(void) {
 			crosslane_message place = {.size = sizeof place, .buffer = room, .bytes = L};
 			place.wr_id = started;
 			place.offset = (uint64_t)started * L;
+			place.link = 1;
 			place.tag = started % 64;
 			OK(crosslane_network_credit(far, &place));
 			OK(nget(0, 0, started % 64, sent, L));
@@ -85,7 +87,7 @@ static void nget_loop(void) {
 	CHECK(started == waited && started == M * K + N - M);
 	OK(crosslane_session_now(session, &ended));
 	for (unsigned message = 0; message < started; message++) {
-		crosslane_message place = {.size = sizeof place, .tag = message};
+		crosslane_message place = {.size = sizeof place, .link = 1, .tag = message};
 		crosslane_completion done = {.size = sizeof done};
 		if (message % 2) {
 			OK(crosslane_network_wait(far, CROSSLANE_CREDIT, &place, 0, &done));

@@ -5,7 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crosslane_serve::{ServedDevice, Server};
+use crosslane::bridge::{Server, ServerOptions};
+use crosslane::host::RdmaListener;
+use crosslane::network::{MachineClock, Network, Provider};
+use crosslane::open::AnyRdma;
+use crosslane_serve::{ServedDevice, Server as VfioUserServer};
 
 use crate::header::crate_folder;
 use crate::library::{has, installed, run};
@@ -88,7 +92,7 @@ fn descriptor_of_a_served_card_wakes_a_program() {
     let socket = folder.path().join("card");
     let device = ServedDevice { name: "fpga1".to_owned(), socket: socket.clone() };
     let lab = crosslane::lab::open("rosta:crosslane").expect("a shipped lab");
-    let server = Server::start(lab, 1, &[device], |_| ()).expect("a server");
+    let server = VfioUserServer::start(lab, 1, &[device], |_| ()).expect("a server");
     let program = compiled("cc", &C, &test_source("served.c"), false);
     let printed = run(started(&program).arg(format!("vfio-user:{}", socket.display())));
     assert_eq!(printed, "passed\n");
@@ -143,6 +147,34 @@ fn example_prints_its_rate() {
 #[test]
 fn programs_of_the_papers_run() {
     passes("ports.c");
+}
+
+#[test]
+fn client_of_a_bridge_moves_memory() {
+    let program = compiled("cc", &C, &test_source("bridge.c"), false);
+    let session = crosslane::open::Session::open("lab:kc705:crosslane").expect("a shipped lab");
+    let printed = session.run_free(async {
+        let clock = MachineClock::new();
+        let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
+        let cards = vec![("card".to_owned(), session.device(0).await.expect("an engine"))];
+        let rdma = AnyRdma::new(network, session.bus());
+        let options = ServerOptions::default();
+        let server = Server::new(cards, rdma, clock, options, |_| {}).await.expect("a server");
+        let listener = server.listen("127.0.0.1:0").await.expect("a free port");
+        let (address, (stop, stopped)) = (listener.address(), futures_channel::oneshot::channel());
+        let running = std::thread::spawn(move || {
+            let output = started(&program).arg(address).output();
+            let _ = stop.send(());
+            output
+        });
+        let end = async {
+            let _ = stopped.await;
+        };
+        server.serve(listener, end).await.expect("its clients end well");
+        running.join().expect("no panic").expect("the program runs")
+    });
+    let error = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert_eq!((String::from_utf8_lossy(&printed.stdout).as_ref(), &*error), ("passed\n", ""));
 }
 
 /// The paper has 0.0265 GB/s for 64 B, and 0.0277 and 1.62 GB/s for 2048 B; its counters show 16
