@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /* A client of a bridge: its memory goes to a card behind the server, and comes back. */
+#include <crosslane/afu_shell_dma.h>
+
 #include "check.h"
 
 #define BYTES 100000
@@ -39,6 +41,19 @@ int main(int count, char **arguments) {
 	OK(crosslane_bridge_transfer(bridge, &job, NULL));
 	OK(crosslane_bridge_memory_read(to, 0, in, BYTES));
 	CHECK(memcmp(in, out, BYTES) == 0);
+	/* The remote call of the sbdt paper. */
+	crosslane_remote_card remote = {bridge, "card"};
+	OK(crosslane_pattern(out, BYTES, 78, 0));
+	memset(in, 0, BYTES);
+	uint64_t near = (uintptr_t)out, back = (uintptr_t)in;
+	CHECK(remoteAfuShellDMATransfer(near, 8192, BYTES, HOST_TO_FPGA_MM, &remote, &remote) == FPGA_OK);
+	CHECK(remoteAfuShellDMATransfer(8192, back, BYTES, FPGA_TO_HOST_MM, &remote, &remote) == FPGA_OK);
+	CHECK(memcmp(in, out, BYTES) == 0);
+	memset(in, 0, BYTES);
+	CHECK(remoteAfuShellDMATransfer(near, back, BYTES, HOST_TO_HOST_MM, &remote, &remote) == FPGA_OK);
+	CHECK(memcmp(in, out, BYTES) == 0);
+	CHECK(remoteAfuShellDMATransfer(near, back, 0, HOST_TO_HOST_MM, &remote, &remote) ==
+	      FPGA_INVALID_PARAM);
 	job.card = "no such card";
 	CHECK(crosslane_bridge_transfer(bridge, &job, NULL) < 0);
 	CHECK(strstr(crosslane_last_error()->sentence, "no such card") != NULL);
