@@ -18,7 +18,7 @@ symbols=$(sed -n 's/^[[:space:]]*\(crosslane_[a-z0-9_]*\);$/-Wl,-u,\1/p' "$here/
 # shellcheck disable=SC2086 # one word a symbol
 "${CC:-cc}" -shared -o "$root/lib/libcrosslane.so.$version" $symbols "$archive" \
 	-Wl,-soname,"$soname" -Wl,--version-script="$here/crosslane.map" -Wl,--gc-sections \
-	-Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--as-needed \
+	-Wl,-z,defs -Wl,-z,relro,-z,now -Wl,--strip-debug -Wl,--as-needed \
 	-lstdc++ -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 ln -sf "libcrosslane.so.$version" "$root/lib/$soname"
 ln -sf "$soname" "$root/lib/libcrosslane.so"

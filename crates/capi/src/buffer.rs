@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crosslane::driver::Buffer;
 use crosslane::host::{ErrorKind, PageSize};
-use crosslane::open::AnyBus;
+use crosslane::open::{AnyBus, AnyMemory};
 
 use crate::device::{DeviceObject, crosslane_device};
 use crate::error::{Failure, Result, guard};
@@ -301,6 +301,38 @@ impl BufferObject {
             )),
         }
     }
+}
+
+/// Gives the address of a buffer's memory, to read and write it in place. Nothing is copied, and
+/// nothing checks that no transfer of it is in flight. It is valid until the buffer is destroyed.
+///
+/// @param address  Gets the address.
+/// @return 0; -EOPNOTSUPP in a lab, whose memory is simulated.
+///
+/// # Safety
+/// `address` is NULL or valid. No reference to the memory exists in the library.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_buffer_address(
+    buffer: *const crosslane_buffer,
+    address: *mut *mut c_void,
+) -> c_int {
+    guard("crosslane_buffer_address", || {
+        let object = handle::get::<BufferObject>(buffer)?;
+        let found = match (object.is_registered(), object.buffer.memory()) {
+            (true, _) => object.memory.cast(),
+            (false, AnyMemory::Vfio(memory)) => {
+                ptr::with_exposed_provenance_mut(memory.pages().mapped().address())
+            }
+            (false, AnyMemory::Lab(_)) => {
+                let sentence = "a lab's memory is simulated, and has no address here; use \
+                                crosslane_buffer_read and crosslane_buffer_write";
+                return Err(Failure::new(ErrorKind::Unsupported, sentence));
+            }
+        };
+        // SAFETY: as the caller promises.
+        unsafe { structs::put(address, "address", found)? };
+        Ok(0)
+    })
 }
 
 /// Describes a buffer.

@@ -108,6 +108,8 @@ static void structures(void) {
 	crosslane_channel_counters counters = {.size = sizeof counters};
 	OK(crosslane_channel_count(channel, &counters));
 	CHECK(counters.posted == 0);
+	void *place = NULL;
+	FAILS(crosslane_buffer_address(buffer, &place), EOPNOTSUPP, "simulated");
 	int fd = -1;
 	FAILS(crosslane_channel_fd(channel, &fd), EOPNOTSUPP, "crosslane_channel_wait");
 	CHECK(fd == -1);

@@ -54,6 +54,12 @@ int main(int count, char **arguments) {
 	OK(crosslane_buffer_read(buffer, 0, words, BYTES));
 	OK(crosslane_pattern(wanted, BYTES, 11, 4 * BYTES / 4));
 	CHECK(memcmp(words, wanted, BYTES) == 0);
+	void *place = NULL;
+	OK(crosslane_buffer_address(buffer, &place));
+	CHECK(memcmp(place, wanted, BYTES) == 0);
+	memset(place, 7, BYTES);
+	OK(crosslane_buffer_read(buffer, BYTES - 1, words, 1));
+	CHECK(*(char *)words == 7);
 	OK(crosslane_channel_close(channel));
 	OK(crosslane_buffer_destroy(buffer));
 	OK(crosslane_device_close(device));

@@ -29,7 +29,8 @@ fn compiled(compiler: &str, language: &[&str], source: &Path, is_static: bool) -
     let installed = installed();
     let name = source.file_stem().expect("a name").to_string_lossy();
     let kind = if is_static { "static" } else { "shared" };
-    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}"));
+    // Tests run at once, and each has its own options.
+    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}-{}", language.len()));
     let mut command = Command::new(compiler);
     command.args(language).arg("-g").arg(source).arg("-o").arg(&program);
     command.args(installed.flags(&["--cflags"])).arg("-pthread");
@@ -83,6 +84,16 @@ fn bad_input_gets_a_sentence() {
         command.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=yes"]).arg(program);
         command.env("LD_LIBRARY_PATH", installed().libraries());
         assert_eq!(run(&mut command), "passed\n");
+    }
+}
+
+/// Programs that close all that they open, and one that does not, leave nothing behind.
+#[test]
+fn sanitizers_find_nothing() {
+    let c: Vec<&str> = C.iter().copied().chain(["-fsanitize=address,undefined"]).collect();
+    for name in ["transfers.c", "ports.c", "bad_input.c"] {
+        let program = compiled("gcc", &c, &test_source(name), false);
+        assert_eq!(run(&mut started(&program)), "passed\n");
     }
 }
 
