@@ -182,6 +182,15 @@
 // Room for one that is received.
 #define CROSSLANE_CREDIT 1
 
+// The server computes a checksum of the data, and the client compares.
+#define CROSSLANE_BRIDGE_CHECKSUM 1
+
+// A connection to a bridge's server.
+typedef struct crosslane_bridge crosslane_bridge;
+
+// Memory of this node that a bridge's server reads and writes.
+typedef struct crosslane_bridge_memory crosslane_bridge_memory;
+
 // Memory that one device may reach.
 typedef struct crosslane_buffer crosslane_buffer;
 
@@ -608,6 +617,46 @@ typedef struct crosslane_message {
   uint32_t reserved;
 } crosslane_message;
 
+// How to connect to a server. Members that are 0 have their defaults.
+typedef struct crosslane_bridge_attr {
+  // Size of this structure, in bytes.
+  size_t size;
+  // The network: verbs, efa, shm or tcp; NULL for the fastest that fits the address.
+  const char *network;
+  // The client's name in the server's policy; NULL for none.
+  const char *name;
+  // The key shared with the server, in hexadecimal digits; NULL for none.
+  const char *key;
+  // Longest time to connect, in ns; 0 for a minute.
+  uint64_t timeout_ns;
+} crosslane_bridge_attr;
+
+// A transfer with a card of the server's. Members that are 0 have their defaults.
+typedef struct crosslane_bridge_job {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Name of the card at the server.
+  const char *card;
+  // Memory that is read, unless the card's is.
+  struct crosslane_bridge_memory *from;
+  // Memory that is written, unless the card's is.
+  struct crosslane_bridge_memory *to;
+  // First byte of the memory that is read.
+  uint64_t from_offset;
+  // First byte of the memory that is written.
+  uint64_t to_offset;
+  // First byte of the card's memory.
+  uint64_t card_address;
+  // Length, in bytes.
+  uint64_t bytes;
+  // Longest time, in ns; 0 for a minute.
+  uint64_t timeout_ns;
+  // CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD or CROSSLANE_DMA_THROUGH_CARD.
+  uint32_t kind;
+  // CROSSLANE_BRIDGE_* that hold, joined by |.
+  uint32_t flags;
+} crosslane_bridge_job;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -794,6 +843,13 @@ int crosslane_buffer_read(const struct crosslane_buffer *buffer,
                           uint64_t offset,
                           void *into,
                           size_t bytes);
+
+// Gives the address of a buffer's memory, to read and write it in place. Nothing is copied, and
+// nothing checks that no transfer of it is in flight. It is valid until the buffer is destroyed.
+//
+// @param address  Gets the address.
+// @return 0; -EOPNOTSUPP in a lab, whose memory is simulated.
+int crosslane_buffer_address(const struct crosslane_buffer *buffer, void **address);
 
 // Describes a buffer.
 //
@@ -1186,6 +1242,64 @@ int crosslane_network_poll(const struct crosslane_network *network,
                            uint32_t kind,
                            const struct crosslane_message *message,
                            struct crosslane_completion *completion);
+
+// Connects to a bridge's server, and proves the client's identity.
+//
+// @param server  Address and port of the server, such as node7:7471.
+// @param attr  How to connect; NULL for the defaults.
+// @param bridge  Gets the connection.
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_connect(const char *server,
+                             const struct crosslane_bridge_attr *attr,
+                             struct crosslane_bridge **bridge);
+
+// Ends a connection. Its memory must be destroyed before.
+//
+// @return 0; -EBUSY if memory of it is still there: it then stays connected.
+int crosslane_bridge_close(struct crosslane_bridge *bridge);
+
+// Makes memory that is registered with the network, zeroed.
+//
+// @param bytes  Its size.
+// @param memory  Gets the memory.
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_memory_create(const struct crosslane_bridge *bridge,
+                                   uint64_t bytes,
+                                   struct crosslane_bridge_memory **memory);
+
+// Destroys memory of a bridge.
+//
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_memory_destroy(struct crosslane_bridge_memory *memory);
+
+// Copies bytes into memory of a bridge.
+//
+// @param offset  First byte of the memory.
+// @param from  `bytes` bytes.
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_memory_write(const struct crosslane_bridge_memory *memory,
+                                  uint64_t offset,
+                                  const void *from,
+                                  size_t bytes);
+
+// Copies bytes out of memory of a bridge.
+//
+// @param offset  First byte of the memory.
+// @param into  Gets `bytes` bytes.
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_memory_read(const struct crosslane_bridge_memory *memory,
+                                 uint64_t offset,
+                                 void *into,
+                                 size_t bytes);
+
+// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely refused
+// it, makes the connection unusable.
+//
+// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May be NULL.
+// @return 0, or a negative number of errno.h.
+int crosslane_bridge_transfer(const struct crosslane_bridge *bridge,
+                              const struct crosslane_bridge_job *job,
+                              struct crosslane_completion *completion);
 
 #ifdef __cplusplus
 }  // extern "C"

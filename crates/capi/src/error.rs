@@ -11,7 +11,10 @@ use crosslane::blocking;
 use crosslane::bridge::BridgeError;
 use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, PlanError, TransferError};
+use crosslane::experiment::ExperimentError;
+use crosslane::explain::ExplainError;
 use crosslane::host::{BusError, ErrorKind, RdmaError, TopologyError};
+use crosslane::lab::LabError;
 use crosslane::open::OpenError;
 
 /// Outcome of the inner part of a call.
@@ -188,7 +191,10 @@ macro_rules! failures {
     };
 }
 
-failures!(OpenError, DriverError, PlanError, BusError, RdmaError, TopologyError);
+failures!(
+    OpenError, LabError, DriverError, PlanError, BusError, RdmaError, TopologyError,
+    ExperimentError, ExplainError
+);
 
 /// The last failure of a thread, with its texts.
 struct Last {

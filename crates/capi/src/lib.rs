@@ -26,4 +26,5 @@ pub mod plan;
 pub mod session;
 pub mod slots;
 mod structs;
+pub mod why;
 pub mod window;

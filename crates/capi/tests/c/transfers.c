@@ -195,6 +195,23 @@ static void windows_and_plans(crosslane_session *session) {
 	FAILS(crosslane_plan_create(session, "fpga99", NULL, &plan), ENOENT, "fpga99");
 }
 
+static void why_not_faster(void) {
+	crosslane_why *why = NULL;
+	crosslane_why_attr attr = {.size = sizeof attr, .bytes = 8192, .transfers = 8, .steps = 1};
+	attr.kind = CROSSLANE_C2H;
+	OK(crosslane_why_create("rosta:crosslane", "fpga1", &attr, &why));
+	crosslane_why_info info = {.size = sizeof info};
+	OK(crosslane_why_describe(why, &info));
+	CHECK(info.bytes_per_second > 1e9 && info.next_bytes_per_second > info.bytes_per_second);
+	CHECK(strstr(info.text, " MB/s without") != NULL);
+	OK(crosslane_why_destroy(why));
+	attr.kind = 7;
+	FAILS(crosslane_why_create("rosta:crosslane", "fpga1", &attr, &why), EINVAL, "kind 7");
+	FAILS(crosslane_why_create("no such lab", "fpga1", NULL, &why), ENOENT, "no such lab");
+	CHECK(crosslane_why_create("rosta:crosslane", "fpga99", NULL, &why) < 0);
+	CHECK(strstr(crosslane_last_error()->sentence, "fpga99") != NULL);
+}
+
 int main(void) {
 	const char *names[2] = {"lab:rosta:crosslane/fpga1", "lab:rosta:crosslane/fpga2"};
 	crosslane_session *session = NULL;
@@ -218,6 +235,7 @@ int main(void) {
 	card_to_card(one, other);
 	missed_deadline(one);
 	windows_and_plans(session);
+	why_not_faster();
 
 	uint64_t before = 0, after = 0;
 	OK(crosslane_session_now(session, &before));
