@@ -293,10 +293,11 @@ fn part(
     Ok(MemoryPart { region: object.region.clone(), range })
 }
 
-/// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely refused
-/// it, makes the connection unusable.
+/// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely
+/// refused it, makes the connection unusable.
 ///
-/// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May be NULL.
+/// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May
+/// be NULL.
 /// @return 0, or a negative number of errno.h.
 ///
 /// # Safety

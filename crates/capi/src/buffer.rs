@@ -90,7 +90,8 @@ impl BufferObject {
     pub fn copy_in(&self, part: &Range<u64>) -> Result<()> {
         let Some(at) = self.own(part)? else { return Ok(()) };
         // SAFETY: the program has promised that its memory is there until the buffer is destroyed,
-        // and that it does not change it while a transfer of it is posted. `own` has checked the part.
+        // and that it does not change it while a transfer of it is posted. `own` has checked the
+        // part.
         let from = unsafe { std::slice::from_raw_parts(at, (part.end - part.start) as usize) };
         Ok(self.buffer.write(part.start, from)?)
     }
@@ -174,10 +175,11 @@ pub unsafe extern "C" fn crosslane_buffer_create(
     })
 }
 
-/// Makes a buffer of the program's own memory, which stays the program's and must be there until the
-/// buffer is destroyed. No bus can pin it yet: each transfer copies between it and the library's
-/// memory, as the buffer's info says (is_copied). A part of it that a transfer writes changes when
-/// the transfer's completion is polled; the program must not use that part between the two.
+/// Makes a buffer of the program's own memory, which stays the program's and must be there until
+/// the buffer is destroyed. No bus can pin it yet: each transfer copies between it and the
+/// library's memory, as the buffer's info says (is_copied). A part of it that a transfer writes
+/// changes when the transfer's completion is polled; the program must not use that part between the
+/// two.
 ///
 /// @param memory  `bytes` bytes of the program's.
 /// @param attr  How to make it; NULL for the defaults.
@@ -236,7 +238,8 @@ fn in_flight(object: &Rc<BufferObject>) -> Failure {
     let count = Rc::strong_count(object) - 2;
     let (bytes, one) = (object.buffer.size_bytes(), if count == 1 { "is" } else { "are" });
     let sentence = format!(
-        "cannot destroy a buffer of {bytes} B: {count} of its transfers {one} in flight, or not polled"
+        "cannot destroy a buffer of {bytes} B: {count} of its transfers {one} in flight, or not \
+         polled"
     );
     Failure::new(ErrorKind::Busy, sentence)
 }

@@ -46,8 +46,8 @@ pub const CROSSLANE_CHANNEL_CARD_MEMORY: u32 = 2;
 /// Descriptors are in a table of the engine's, which the processor stores word by word.
 pub const CROSSLANE_CHANNEL_TABLE: u32 = 4;
 
-/// The strongest level that the channel can promise: visible, or for peers acknowledged with credits
-/// and sent without.
+/// The strongest level that the channel can promise: visible, or for peers acknowledged with
+/// credits and sent without.
 pub const CROSSLANE_LEVEL_STRONGEST: u32 = 0;
 /// The engine has been told.
 pub const CROSSLANE_LEVEL_ACCEPTED: u32 = 1;
@@ -141,49 +141,7 @@ pub struct crosslane_completion {
     pub completed_ps: u64,
 }
 
-/// Counters of a channel: the host's since it was opened, and the engine's since their last reset.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct crosslane_channel_counters {
-    /// Size of this structure, in bytes.
-    pub size: usize,
-    /// Transfers posted.
-    pub posted: u64,
-    /// Transfers complete.
-    pub completed: u64,
-    /// Transfers that failed or were cancelled.
-    pub failed: u64,
-    /// Bytes of the complete transfers.
-    pub bytes: u64,
-    /// Descriptors posted.
-    pub descriptors: u64,
-    /// Doorbells rung.
-    pub doorbells: u64,
-    /// Restarts of the channel.
-    pub restarts: u64,
-    /// Payload bytes that the engine has moved.
-    pub engine_bytes: u64,
-    /// Request TLPs that it has built.
-    pub engine_tlps: u64,
-    /// Engine time of the first TLP, in clocks.
-    pub first_clocks: u64,
-    /// Engine time of the last TLP or data, in clocks.
-    pub last_clocks: u64,
-    /// Idle clocks for lack of a descriptor.
-    pub no_descriptor_clocks: u64,
-    /// Idle clocks for lack of data in the stream.
-    pub no_data_clocks: u64,
-    /// Idle clocks because the most reads allowed were in flight.
-    pub no_tag_clocks: u64,
-    /// Clocks held back by the link.
-    pub link_clocks: u64,
-    /// Clocks held back by the peer's credit window.
-    pub no_credit_clocks: u64,
-}
-
-sized!(
-    crosslane_channel_attr, crosslane_transfer, crosslane_completion, crosslane_channel_counters
-);
+sized!(crosslane_channel_attr, crosslane_transfer, crosslane_completion);
 
 /// A transfer that was posted, with all that it uses until its completion is polled.
 struct Request {
@@ -196,8 +154,8 @@ struct Request {
     copied: Option<(Rc<BufferObject>, Range<u64>)>,
 }
 
-struct State {
-    channel: Channel<AnyBus>,
+pub(crate) struct State {
+    pub channel: Channel<AnyBus>,
     /// Transfers whose completion was not polled, in the order in which they were posted.
     pending: VecDeque<(Ticket, Request)>,
     event: Option<Event>,
@@ -205,10 +163,10 @@ struct State {
 
 /// Object behind a handle on a channel.
 pub(crate) struct ChannelObject {
-    device: Rc<DeviceObject>,
+    pub device: Rc<DeviceObject>,
     kind: ChannelKind,
     card_memory: bool,
-    state: RefCell<State>,
+    pub state: RefCell<State>,
 }
 
 impl Handled for ChannelObject {
@@ -642,9 +600,9 @@ pub unsafe extern "C" fn crosslane_channel_cancel(channel: *const crosslane_chan
 }
 
 /// Gives a file descriptor that becomes readable at an interrupt of the channel, for poll(2) or
-/// epoll(7). Call crosslane_channel_poll until it returns 0, then wait for the descriptor. It belongs
-/// to the channel, is never read by the program, and is closed with the channel. The channel must be
-/// open with CROSSLANE_NOTIFY_INTERRUPT on a real or served card.
+/// epoll(7). Call crosslane_channel_poll until it returns 0, then wait for the descriptor. It
+/// belongs to the channel, is never read by the program, and is closed with the channel. The
+/// channel must be open with CROSSLANE_NOTIFY_INTERRUPT on a real or served card.
 ///
 /// @param fd  Gets the descriptor.
 /// @return 0; -EOPNOTSUPP in a lab, whose time does not pass while the program waits elsewhere.
@@ -679,48 +637,6 @@ pub unsafe extern "C" fn crosslane_channel_fd(
         state.event = Some(event);
         // SAFETY: checked above not to be NULL.
         unsafe { structs::put(fd, "descriptor", descriptor)? };
-        Ok(0)
-    })
-}
-
-/// Reads the counters of a channel.
-///
-/// @param counters  Gets them; its size is set.
-/// @return 0, or a negative number of errno.h.
-///
-/// # Safety
-/// `counters` is NULL or valid.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn crosslane_channel_count(
-    channel: *const crosslane_channel,
-    counters: *mut crosslane_channel_counters,
-) -> c_int {
-    guard("crosslane_channel_count", || {
-        let object = handle::get::<ChannelObject>(channel)?;
-        let state = object.state.borrow();
-        let host = state.channel.statistics();
-        let engine = object.device.session.run(state.channel.counters())?;
-        let read = crosslane_channel_counters {
-            size: 0,
-            posted: host.posted,
-            completed: host.completed,
-            failed: host.failed,
-            bytes: host.bytes,
-            descriptors: host.descriptors,
-            doorbells: host.doorbells,
-            restarts: host.restarts,
-            engine_bytes: engine.bytes,
-            engine_tlps: engine.tlps.into(),
-            first_clocks: engine.first_clocks,
-            last_clocks: engine.last_clocks,
-            no_descriptor_clocks: engine.no_descriptor_clocks.into(),
-            no_data_clocks: engine.no_data_clocks.into(),
-            no_tag_clocks: engine.no_tag_clocks.into(),
-            link_clocks: engine.link_clocks.into(),
-            no_credit_clocks: engine.no_credit_clocks.into(),
-        };
-        // SAFETY: as the caller promises.
-        unsafe { structs::write(counters, read)? };
         Ok(0)
     })
 }

@@ -26,7 +26,8 @@ struct Signal {
 impl Signal {
     fn raise(&self) {
         let one = 1_u64.to_ne_bytes();
-        // SAFETY: an open descriptor, and eight readable bytes. An eventfd that is full is readable.
+        // SAFETY: an open descriptor, and eight readable bytes. An eventfd that is full is
+        // readable.
         let _ = unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 

@@ -21,7 +21,8 @@ use crate::error::{Failure, Result};
 const INDEX_BITS: u32 = 20;
 const GENERATION_BITS: u32 = 24;
 const TAG_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
-/// Addresses of a program have at most 57 bits (five levels of pages): a tag from here on is in none.
+/// Addresses of a program have at most 57 bits (five levels of pages): a tag from here on is in
+/// none.
 const FIRST_TAG: u64 = 1 << (57 - TAG_SHIFT);
 const TAGS: u64 = 1 << (64 - TAG_SHIFT);
 const MOST_ENTRIES: usize = 1 << INDEX_BITS;

@@ -14,6 +14,7 @@
 pub mod bridge;
 pub mod buffer;
 pub mod channel;
+pub mod counters;
 pub mod device;
 pub mod dma;
 pub mod error;

@@ -471,8 +471,8 @@ pub unsafe extern "C" fn crosslane_network_wait(
     })
 }
 
-/// Takes the end of a message if it has ended. In a lab a call that finds none takes simulated time:
-/// poll_ns of the session.
+/// Takes the end of a message if it has ended. In a lab a call that finds none takes simulated
+/// time: poll_ns of the session.
 ///
 /// @param kind  CROSSLANE_GET or CROSSLANE_CREDIT.
 /// @param message  Its key; the other members do not count.

@@ -29,7 +29,8 @@ pub const CROSSLANE_ENGINE_MODEL: u32 = 0;
 /// Engines of a lab are the gateware, in a library that was built with it.
 pub const CROSSLANE_ENGINE_RTL: u32 = 1;
 
-/// Cards that are open, with the lab if they are simulated. It belongs to the thread that opened it.
+/// Cards that are open, with the lab if they are simulated. It belongs to the thread that opened
+/// it.
 pub struct crosslane_session {
     _private: (),
 }
@@ -182,8 +183,8 @@ unsafe fn open(
 }
 
 /// Opens the cards of one name: `lab:LAB/ENDPOINT`, `lab:LAB` for every engine of the lab's first
-/// host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to the
-/// calling thread.
+/// host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to
+/// the calling thread.
 ///
 /// @param name  The name; see `crosslane device list`.
 /// @param attr  How to open it; NULL for the defaults.

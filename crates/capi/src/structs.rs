@@ -103,8 +103,8 @@ impl<T: Versioned> Array<T> {
     /// Looks at an array of the caller's.
     ///
     /// # Safety
-    /// `first` is NULL, or the address of `count` structures of the size that the first begins with,
-    /// readable, and writable for [`put`](Self::put), until this is dropped.
+    /// `first` is NULL, or the address of `count` structures of the size that the first begins
+    /// with, readable, and writable for [`put`](Self::put), until this is dropped.
     pub unsafe fn new(first: *mut T, count: usize) -> Result<Self> {
         if count == 0 {
             return Ok(Self { first, stride: 0, count });
