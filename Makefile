@@ -4,6 +4,9 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON ?= python3
+# Where `make install` puts things, and what it puts before that: a folder that becomes a package.
+PREFIX ?= /usr/local
+DESTDIR ?=
 # Build results that are slow to make and the same in every clone.
 export CROSSLANE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crosslane
 export PIP_CACHE_DIR ?= $(CROSSLANE_CACHE)/pip
@@ -51,7 +54,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
 	check-deny check-speed check-mpi test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
-	rtl test-rtl clean
+	rtl test-rtl c-header c-library install clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -211,6 +214,16 @@ readme: ## write the sample output in README.md and docs/tour.md, and the pictur
 
 lab-keys: ## the reference page of lab files and their JSON Schema, written anew
 	CROSSLANE_UPDATE_KEYS=1 $(CARGO) test --locked -p crosslane-lab --test integration -- keys::
+
+c-header: ## the C library's header, written anew from crates/capi
+	CROSSLANE_UPDATE_HEADER=1 $(CARGO) test --locked -p crosslane-capi --test integration -- header::
+
+c-library: ## build the archive of the C library
+	$(CARGO) rustc --release --locked -p crosslane-capi --lib --crate-type staticlib
+
+install: c-library ## the C library, its headers and pkg-config file, and the program if it is built, below $(DESTDIR)$(PREFIX)
+	crates/capi/install.sh $(TARGET_DIR)/release/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
+	if test -x $(TARGET_DIR)/release/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET_DIR)/release/crosslane; fi
 
 architecture: ## the transfer that docs/architecture.md follows, written there anew
 	$(CARGO) run --locked -p crosslane-reproduce --example one_transfer -- --write

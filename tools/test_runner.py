@@ -26,6 +26,9 @@ READ_ALL = {"cli", "torture"}
 READ_OUTSIDE = re.compile(r"CARGO_MANIFEST_DIR|\.\./\.\.")
 # A crate whose sources name one of these starts programs that cargo has built beside the tests.
 STARTS_PROGRAMS = re.compile(r'CARGO_BIN_EXE|"examples"')
+# A crate whose sources name this links programs with an archive that cargo has built beside the
+# tests.
+ARCHIVE = "libcrosslane_capi-"
 # Variables of the environment that tests look at, by the beginning of their names.
 VARIABLES = ("BOLERO_", "CROSSLANE_", "INSTA_", "PROPTEST_", "RUST_")
 OF_THE_CACHE = ("CROSSLANE_CACHE", "CROSSLANE_IGNORE_PASSES")
@@ -53,6 +56,8 @@ def read_by(program: Path, crate: Path, root: Path) -> list[Path]:
     own = tracked(crate)
     sources = "\n".join(path.read_text() for path in own if path.suffix == ".rs")
     files = built_beside(program) if STARTS_PROGRAMS.search(sources) else []
+    if ARCHIVE in sources:
+        files += sorted(program.parent.glob(f"{ARCHIVE}*.a"))
     if crate.name in READ_ALL:
         return files + tracked(root)
     files += [path for path in own if path.suffix != ".rs"]

@@ -129,3 +129,19 @@ def test_nothing_is_remembered_where_passes_are_ignored(tree, monkeypatch):
     monkeypatch.setenv("CROSSLANE_IGNORE_PASSES", "1")
     tree.run()
     assert tree.runs() == 2
+
+
+def test_archive_that_a_crate_links_with_counts(tree):
+    archive = tree.program.parent / "libcrosslane_capi-0f.a"
+    archive.write_text("1")
+    tree.run()
+    archive.write_text("2")
+    tree.run()
+    assert tree.runs() == 1
+    tree.write("crates/one/tests/link.rs", 'const NAME: &str = "libcrosslane_capi-";')
+    tree.run()
+    tree.run()
+    assert tree.runs() == 2
+    archive.write_text("3")
+    tree.run()
+    assert tree.runs() == 3

@@ -163,6 +163,12 @@ impl<B: Bus> Buffer<B> {
         self.registered.memory.size_bytes()
     }
 
+    /// Returns its memory, for programs of other languages that use it in place. What they read and
+    /// write there is not checked against transfers in flight.
+    pub fn memory(&self) -> &B::Memory {
+        &self.registered.memory
+    }
+
     /// Returns its contiguous segments, with the addresses that the device uses.
     pub fn segments(&self) -> &[Segment] {
         &self.registered.segments

@@ -29,11 +29,15 @@ pub struct SessionOptions {
     pub seed: u64,
     /// Options of the bus of real and served cards.
     pub bus: BusOptions,
+    /// Also open endpoints of a lab that have no engine, such as memory cards and network
+    /// processors, if they are named.
+    pub any_endpoint: bool,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        Self { engines: EngineKind::default(), seed: 1, bus: BusOptions::default() }
+        let (engines, bus) = (EngineKind::default(), BusOptions::default());
+        Self { engines, seed: 1, bus, any_endpoint: false }
     }
 }
 
@@ -41,6 +45,7 @@ setters!(SessionOptions {
     with_engines(engines: EngineKind),
     with_seed(seed: u64),
     with_bus(bus: BusOptions),
+    with_any_endpoint(any_endpoint: bool),
 });
 
 /// A card of a session.
@@ -148,8 +153,9 @@ impl Session {
             why,
         };
         for endpoint in endpoints.iter().flatten() {
-            if !engines.iter().any(|name| name == endpoint) {
-                let is_there = lab.file().endpoints.iter().any(|one| one.name == *endpoint);
+            let is_there = lab.file().endpoints.iter().any(|one| one.name == *endpoint);
+            let is_wanted = is_there && options.any_endpoint;
+            if !is_wanted && !engines.iter().any(|name| name == endpoint) {
                 let why = match is_there {
                     true => "this endpoint has none".to_owned(),
                     false if engines.is_empty() => "it has none at all".to_owned(),
@@ -161,11 +167,16 @@ impl Session {
         let running = lab.build_engines(options.seed).map_err(Box::new)?;
         // Every enumerated endpoint is in the tree of one host. The cards are those of the first
         // host with any of the requested ones.
-        let is_asked = |name: &String| {
-            endpoints.iter().any(|endpoint| endpoint.is_none_or(|endpoint| endpoint == name))
+        let is_meant = |endpoint: Option<&str>, name: &String| {
+            endpoint.map_or_else(|| engines.contains(name), |endpoint| endpoint == name)
+        };
+        let is_asked = |name: &String| endpoints.iter().any(|asked| is_meant(*asked, name));
+        let known: Vec<String> = match options.any_endpoint {
+            true => lab.file().endpoints.iter().map(|endpoint| endpoint.name.clone()).collect(),
+            false => engines.clone(),
         };
         let mut hosts = running.hosts.iter().map(|host| {
-            let cards = engines.iter().filter(|name| is_asked(name)).filter_map(|name| {
+            let cards = known.iter().filter(|name| is_asked(name)).filter_map(|name| {
                 let function = host.tree.find(name)?.routing_id;
                 Some(Card { name: name.clone(), endpoint: name.clone(), function })
             });
@@ -176,7 +187,7 @@ impl Session {
         };
         let mut cards = Vec::new();
         for endpoint in endpoints {
-            let own = |card: &&Card| endpoint.is_none_or(|endpoint| endpoint == card.name);
+            let own = |card: &&Card| is_meant(endpoint, &card.name);
             let before = cards.len();
             cards.extend(found.iter().filter(own).cloned());
             if let (Some(endpoint), true) = (endpoint, cards.len() == before) {

@@ -163,6 +163,11 @@ impl<B: Bus> Channel<B> {
         self.cancel().await
     }
 
+    /// Returns the interrupt vector of its completions; `None` if it polls.
+    pub fn vector(&self) -> Option<u16> {
+        self.slot.vector
+    }
+
     /// Returns the host's counters.
     pub fn statistics(&self) -> Statistics {
         self.statistics

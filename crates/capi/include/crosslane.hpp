@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// C++ over crosslane.h: objects that close themselves, and exceptions with the library's sentence.
+// Needs C++17. An object must not outlive those that it was made of; each says which.
+#ifndef CROSSLANE_HPP
+#define CROSSLANE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "crosslane.h"
+
+namespace crosslane {
+
+// A failed call: what() is the sentence.
+class error : public std::runtime_error {
+public:
+	explicit error(const crosslane_error &last)
+	    : std::runtime_error(last.sentence), detail_(last.detail), code_(last.code),
+	      kind_(last.kind), moved_bytes_(last.moved_bytes) {}
+
+	int code() const noexcept { return code_; }                // negative, of errno.h
+	std::uint32_t kind() const noexcept { return kind_; }      // CROSSLANE_KIND_*
+	const std::string &detail() const noexcept { return detail_; }
+	std::uint64_t moved_bytes() const noexcept { return moved_bytes_; }
+
+private:
+	std::string detail_;
+	int code_;
+	std::uint32_t kind_;
+	std::uint64_t moved_bytes_;
+};
+
+// Returns what a call has returned, or throws its failure.
+inline int check(int result) {
+	if (result < 0)
+		throw error(*crosslane_last_error());
+	return result;
+}
+
+// A structure with its size, and all else 0.
+template <class T> T sized() {
+	T made{};
+	made.size = sizeof made;
+	return made;
+}
+
+// Owns a handle, moves and does not copy. The handle is closed at the end; close() tells whether
+// that went well, and keeps the handle where it did not.
+template <class T, int (*Close)(T *)> class owner {
+public:
+	owner() = default;
+	explicit owner(T *handle) : handle_(handle) {}
+	T *get() const noexcept { return handle_.get(); }
+	explicit operator bool() const noexcept { return handle_ != nullptr; }
+	void close() {
+		check(Close(handle_.get()));
+		handle_.release();
+	}
+
+private:
+	struct closer {
+		void operator()(T *handle) const noexcept { Close(handle); }
+	};
+	std::unique_ptr<T, closer> handle_;
+};
+
+// Memory that one device may reach. It must not outlive the device.
+class buffer : public owner<crosslane_buffer, crosslane_buffer_destroy> {
+	using owner::owner;
+
+public:
+	void write(const void *from, std::size_t bytes, std::uint64_t offset = 0) {
+		check(crosslane_buffer_write(get(), offset, from, bytes));
+	}
+	void read(void *into, std::size_t bytes, std::uint64_t offset = 0) const {
+		check(crosslane_buffer_read(get(), offset, into, bytes));
+	}
+	// Bytes from `offset` on, as values.
+	template <class T> std::vector<T> values(std::size_t count, std::uint64_t offset = 0) const {
+		std::vector<T> made(count);
+		read(made.data(), count * sizeof(T), offset);
+		return made;
+	}
+	crosslane_buffer_info describe() const {
+		auto info = sized<crosslane_buffer_info>();
+		check(crosslane_buffer_describe(get(), &info));
+		return info;
+	}
+};
+
+// A connection to a receive queue of another card. It must not outlive the two devices.
+class peer : public owner<crosslane_peer, crosslane_peer_close> {
+	using owner::owner;
+
+public:
+	void start_check(std::uint32_t seed) { check(crosslane_peer_check(get(), seed)); }
+	crosslane_check check_result() const {
+		auto found = sized<crosslane_check>();
+		check(crosslane_peer_check_result(get(), &found));
+		return found;
+	}
+	crosslane_peer_info describe() const {
+		auto info = sized<crosslane_peer_info>();
+		check(crosslane_peer_describe(get(), &info));
+		return info;
+	}
+};
+
+// Memory of another card that a device reads. It must not outlive the device.
+class peer_memory : public owner<crosslane_peer_memory, crosslane_peer_memory_close> {
+	using owner::owner;
+};
+
+// A transfer of a whole buffer's first `bytes` bytes, or to a peer; the other members may be set.
+inline crosslane_transfer transfer(const buffer &with, std::uint64_t bytes, std::uint64_t wr_id = 0) {
+	auto made = sized<crosslane_transfer>();
+	made.buffer = with.get();
+	made.bytes = bytes;
+	made.wr_id = wr_id;
+	return made;
+}
+inline crosslane_transfer transfer(const peer &with, std::uint64_t bytes, std::uint64_t wr_id = 0) {
+	auto made = sized<crosslane_transfer>();
+	made.peer = with.get();
+	made.bytes = bytes;
+	made.wr_id = wr_id;
+	return made;
+}
+
+// An open channel. It must not outlive the device.
+class channel : public owner<crosslane_channel, crosslane_channel_close> {
+	using owner::owner;
+
+public:
+	crosslane_completion run(const crosslane_transfer &one) {
+		auto end = sized<crosslane_completion>();
+		check(crosslane_channel_transfer(get(), &one, &end));
+		return end;
+	}
+	void post(const crosslane_transfer &one) { check(crosslane_channel_post(get(), &one, 1)); }
+	void post(const std::vector<crosslane_transfer> &all) {
+		check(crosslane_channel_post(get(), all.data(), all.size()));
+	}
+	// Completions that are there now, at most `most`; failed ones have a status.
+	std::vector<crosslane_completion> poll(std::size_t most = 64) {
+		std::vector<crosslane_completion> ends(most, sized<crosslane_completion>());
+		ends.resize(check(crosslane_channel_poll(get(), ends.data(), most)));
+		return ends;
+	}
+	// Waits for the oldest one.
+	std::vector<crosslane_completion> wait(std::size_t most = 64,
+					       std::uint64_t timeout_ns = CROSSLANE_FOREVER) {
+		std::vector<crosslane_completion> ends(most, sized<crosslane_completion>());
+		ends.resize(check(crosslane_channel_wait(get(), ends.data(), most, timeout_ns)));
+		return ends;
+	}
+	void cancel() { check(crosslane_channel_cancel(get())); }
+	int descriptor() const {
+		int fd = -1;
+		check(crosslane_channel_fd(get(), &fd));
+		return fd;
+	}
+	crosslane_channel_counters count() const {
+		auto counters = sized<crosslane_channel_counters>();
+		check(crosslane_channel_count(get(), &counters));
+		return counters;
+	}
+};
+
+// An open engine. It must not outlive the session.
+class device : public owner<crosslane_device, crosslane_device_close> {
+	using owner::owner;
+
+public:
+	crosslane_description describe() const {
+		auto made = sized<crosslane_description>();
+		check(crosslane_device_describe(get(), &made));
+		return made;
+	}
+	void route(std::uint32_t c2h, std::uint32_t peer) {
+		check(crosslane_device_route(get(), c2h, peer));
+	}
+	void seed(std::uint32_t seed) { check(crosslane_device_seed(get(), seed)); }
+	crosslane::buffer buffer(std::uint64_t bytes, const crosslane_buffer_attr *attr = nullptr) {
+		crosslane_buffer *made = nullptr;
+		check(crosslane_buffer_create(get(), bytes, attr, &made));
+		return crosslane::buffer(made);
+	}
+	// The program's own memory, which must be there until the buffer ends.
+	crosslane::buffer registered(void *memory, std::uint64_t bytes) {
+		crosslane_buffer *made = nullptr;
+		check(crosslane_buffer_register(get(), memory, bytes, nullptr, &made));
+		return crosslane::buffer(made);
+	}
+	crosslane::channel channel(std::uint32_t kind, std::uint32_t number = 0,
+				   const crosslane_channel_attr *attr = nullptr) {
+		crosslane_channel *made = nullptr;
+		check(crosslane_channel_open(get(), kind, number, attr, &made));
+		return crosslane::channel(made);
+	}
+	crosslane::peer connect(const device &target, const crosslane_peer_attr *attr = nullptr) {
+		crosslane_peer *made = nullptr;
+		check(crosslane_peer_connect(get(), target.get(), attr, &made));
+		return crosslane::peer(made);
+	}
+};
+
+// Cards that are open, for the thread that opened them.
+class session : public owner<crosslane_session, crosslane_session_close> {
+	using owner::owner;
+	static crosslane_session *opened(const std::vector<std::string> &names,
+					 const crosslane_session_attr *attr) {
+		std::vector<const char *> texts;
+		for (const auto &name : names)
+			texts.push_back(name.c_str());
+		crosslane_session *made = nullptr;
+		check(crosslane_session_open_all(texts.data(), texts.size(), attr, &made));
+		return made;
+	}
+
+public:
+	explicit session(const std::string &name, const crosslane_session_attr *attr = nullptr)
+	    : owner(opened({name}, attr)) {}
+	explicit session(const std::vector<std::string> &names,
+			 const crosslane_session_attr *attr = nullptr)
+	    : owner(opened(names, attr)) {}
+	crosslane::device device(std::size_t card = 0) {
+		crosslane_device *made = nullptr;
+		check(crosslane_device_open(get(), card, &made));
+		return crosslane::device(made);
+	}
+	std::uint64_t now_ps() const {
+		std::uint64_t now = 0;
+		check(crosslane_session_now(get(), &now));
+		return now;
+	}
+	void sleep(std::uint64_t time_ns) { check(crosslane_session_sleep(get(), time_ns)); }
+	void finish() { check(crosslane_session_finish(get())); }
+};
+
+} // namespace crosslane
+
+#endif

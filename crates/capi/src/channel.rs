@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Channels: transfers that are posted and polled, or block.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::ops::Range;
+use std::pin::pin;
+use std::rc::Rc;
+
+use crosslane::blocking::Error;
+use crosslane::driver::{
+    Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
+    Notification, Target, Ticket, Transfer, TransferError,
+};
+use crosslane::host::{Bus, ErrorKind};
+use crosslane::open::AnyBus;
+use crosslane::pcie::units::Picoseconds;
+use futures_util::future::{Either, select};
+
+use crate::buffer::{BufferObject, crosslane_buffer};
+use crate::device::{DeviceObject, crosslane_device};
+use crate::error::{Failure, Result, guard, remember};
+use crate::event::Event;
+use crate::handle::{self, Handled};
+use crate::peer::{PeerMemoryObject, PeerObject, crosslane_peer, crosslane_peer_memory};
+use crate::structs::{self, Array, sized};
+
+/// Host to card.
+pub const CROSSLANE_H2C: u32 = 0;
+/// Card to host.
+pub const CROSSLANE_C2H: u32 = 1;
+/// Card to another card.
+pub const CROSSLANE_PEER: u32 = 2;
+
+/// Completions are polled for in host memory.
+pub const CROSSLANE_NOTIFY_POLL: u32 = 0;
+/// A wait sleeps until an interrupt; needed for crosslane_channel_fd.
+pub const CROSSLANE_NOTIFY_INTERRUPT: u32 = 1;
+
+/// Data TLPs may pass earlier ones.
+pub const CROSSLANE_CHANNEL_RELAXED_ORDERING: u32 = 1;
+/// Transfers are to or from the card's memory (H2C 0 and C2H 0, if the engine supports it).
+pub const CROSSLANE_CHANNEL_CARD_MEMORY: u32 = 2;
+/// Descriptors are in a table of the engine's, which the processor stores word by word.
+pub const CROSSLANE_CHANNEL_TABLE: u32 = 4;
+
+/// The strongest level that the channel can promise: visible, or for peers acknowledged with
+/// credits and sent without.
+pub const CROSSLANE_LEVEL_STRONGEST: u32 = 0;
+/// The engine has been told.
+pub const CROSSLANE_LEVEL_ACCEPTED: u32 = 1;
+/// The last TLP has been handed to the link.
+pub const CROSSLANE_LEVEL_SENT: u32 = 2;
+/// The data can be seen: in host memory (C2H), or in the card's stream or memory (H2C).
+pub const CROSSLANE_LEVEL_VISIBLE: u32 = 3;
+/// The peer has taken the data, as its credit counter shows.
+pub const CROSSLANE_LEVEL_ACKNOWLEDGED: u32 = 4;
+
+/// Copy within the card's memory, from card_address to card_to (C2H 0).
+pub const CROSSLANE_TRANSFER_CARD_TO_CARD: u32 = 1;
+
+/// An open channel.
+pub struct crosslane_channel {
+    _private: (),
+}
+
+/// How to open a channel. Members that are 0 have their defaults.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct crosslane_channel_attr {
+    /// Size of this structure, in bytes.
+    pub size: usize,
+    /// Descriptors in the ring, a power of two from 16 to 65536; 0 for 1024.
+    pub ring_entries: u32,
+    /// Longest payload or read request, a power of two in bytes; 0 for the longest allowed.
+    pub payload_bytes: u32,
+    /// CROSSLANE_NOTIFY_POLL or CROSSLANE_NOTIFY_INTERRUPT.
+    pub notify: u32,
+    /// CROSSLANE_CHANNEL_* that hold, joined by |.
+    pub flags: u32,
+}
+
+/// A transfer to be posted. Members that are 0 have their defaults. It has one far end: `buffer`,
+/// `peer` or `peer_memory`, or none for a copy within the card's memory.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct crosslane_transfer {
+    /// Size of this structure, in bytes.
+    pub size: usize,
+    /// The caller's number, which its completion has.
+    pub wr_id: u64,
+    /// Host memory (H2C and C2H channels).
+    pub buffer: *mut crosslane_buffer,
+    /// Receive queue of another card (peer channels).
+    pub peer: *mut crosslane_peer,
+    /// Memory of another card, which is read into the stream (H2C channels).
+    pub peer_memory: *mut crosslane_peer_memory,
+    /// First byte of the buffer or of the peer's memory.
+    pub offset: u64,
+    /// Length, in bytes.
+    pub bytes: u64,
+    /// First byte of the card's memory, on a channel that was opened for it.
+    pub card_address: u64,
+    /// Target of a copy within the card's memory.
+    pub card_to: u64,
+    /// Time from now at which it fails if it is not complete, in ns; 0 for one second,
+    /// CROSSLANE_FOREVER for none. A missed deadline cancels all transfers of the channel.
+    pub timeout_ns: u64,
+    /// When it counts as complete: a CROSSLANE_LEVEL_*.
+    pub level: u32,
+    /// CROSSLANE_TRANSFER_* that hold, joined by |.
+    pub flags: u32,
+}
+
+/// End of a transfer. Of an array only the first needs its size set.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct crosslane_completion {
+    /// Size of this structure, in bytes.
+    pub size: usize,
+    /// The caller's number of the transfer.
+    pub wr_id: u64,
+    /// 0, or a negative number of errno.h. Then crosslane_last_error has the sentence of the last
+    /// failed one of the call.
+    pub status: i32,
+    /// Kind of the failure, CROSSLANE_KIND_*, or 0.
+    pub kind: u32,
+    /// The level that is reached: a CROSSLANE_LEVEL_*; 0 if it failed.
+    pub level: u32,
+    /// Must be ignored.
+    pub reserved: u32,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Bytes of the transfer.
+    pub total_bytes: u64,
+    /// Time of the doorbell, in ps by the clock of the session; 0 if it failed.
+    pub posted_ps: u64,
+    /// Time at which the host learnt of the end, in ps by the clock of the session; 0 if it failed.
+    pub completed_ps: u64,
+}
+
+sized!(crosslane_channel_attr, crosslane_transfer, crosslane_completion);
+
+/// A transfer that was posted, with all that it uses until its completion is polled.
+struct Request {
+    wr_id: u64,
+    level: CompletionLevel,
+    bytes: u64,
+    /// The buffer, peer or memory, which cannot be closed meanwhile.
+    _held: Option<Rc<dyn Any>>,
+    /// Part of registered memory that the card writes.
+    copied: Option<(Rc<BufferObject>, Range<u64>)>,
+}
+
+pub(crate) struct State {
+    pub channel: Channel<AnyBus>,
+    /// Transfers whose completion was not polled, in the order in which they were posted.
+    pending: VecDeque<(Ticket, Request)>,
+    event: Option<Event>,
+}
+
+/// Object behind a handle on a channel.
+pub(crate) struct ChannelObject {
+    pub device: Rc<DeviceObject>,
+    kind: ChannelKind,
+    card_memory: bool,
+    pub state: RefCell<State>,
+}
+
+impl Handled for ChannelObject {
+    type Opaque = crosslane_channel;
+    const NAME: &'static str = "channel";
+}
+
+fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
+    let known = CROSSLANE_CHANNEL_RELAXED_ORDERING
+        | CROSSLANE_CHANNEL_CARD_MEMORY
+        | CROSSLANE_CHANNEL_TABLE;
+    if attr.flags & !known != 0 {
+        return Err(Failure::argument(format!(
+            "there are no such channel flags {:#x}",
+            attr.flags
+        )));
+    }
+    let is = |flag| attr.flags & flag != 0;
+    let notification = match attr.notify {
+        CROSSLANE_NOTIFY_POLL => Notification::Poll,
+        CROSSLANE_NOTIFY_INTERRUPT => Notification::Interrupt,
+        other => return Err(Failure::argument(format!("there is no notification {other}"))),
+    };
+    let descriptors = match (is(CROSSLANE_CHANNEL_TABLE), attr.ring_entries) {
+        (true, 0) => DescriptorSource::Table,
+        (true, _) => return Err(Failure::argument("a table has no ring_entries")),
+        (false, 0) => ChannelOptions::default().descriptors,
+        (false, entries) => DescriptorSource::Ring { entries },
+    };
+    Ok(ChannelOptions::default()
+        .with_descriptors(descriptors)
+        .with_notification(notification)
+        .with_payload_bytes((attr.payload_bytes > 0).then_some(attr.payload_bytes))
+        .with_relaxed_ordering(is(CROSSLANE_CHANNEL_RELAXED_ORDERING))
+        .with_card_memory(is(CROSSLANE_CHANNEL_CARD_MEMORY)))
+}
+
+/// Opens a channel.
+///
+/// @param kind  CROSSLANE_H2C, CROSSLANE_C2H or CROSSLANE_PEER.
+/// @param number  Number of the channel among those of its kind, from 0 on.
+/// @param attr  How to open it; NULL for the defaults.
+/// @param channel  Gets the channel.
+/// @return 0, or a negative number of errno.h.
+///
+/// # Safety
+/// `attr` and `channel` are NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_open(
+    device: *const crosslane_device,
+    kind: u32,
+    number: u32,
+    attr: *const crosslane_channel_attr,
+    channel: *mut *mut crosslane_channel,
+) -> c_int {
+    guard("crosslane_channel_open", || {
+        structs::check_place(channel, "channel")?;
+        let device = handle::get::<DeviceObject>(device)?;
+        // SAFETY: as the caller promises.
+        let options = options(&unsafe { structs::read_or_default(attr)? })?;
+        let kind = match kind {
+            CROSSLANE_H2C => ChannelKind::H2c,
+            CROSSLANE_C2H => ChannelKind::C2h,
+            CROSSLANE_PEER => ChannelKind::Peer,
+            kind => return Err(Failure::argument(format!("there is no kind of channels {kind}"))),
+        };
+        let number = u8::try_from(number)
+            .map_err(|_| Failure::argument(format!("there is no {kind} channel {number}")))?;
+        let opened = device.session.run(device.device.channel(kind, number, options))?;
+        let state = State { channel: opened, pending: VecDeque::new(), event: None };
+        let (card_memory, state) = (options.card_memory, RefCell::new(state));
+        let opened = handle::insert(ChannelObject { device, kind, card_memory, state })?;
+        // SAFETY: checked above not to be NULL.
+        unsafe { structs::put(channel, "channel", opened)? };
+        Ok(0)
+    })
+}
+
+/// Stops and closes a channel. Transfers that have not ended are cancelled, and completions that
+/// were not polled are lost.
+///
+/// @return 0, or a negative number of errno.h: the channel is closed all the same, and memory that
+/// the device may still use is kept.
+///
+/// # Safety
+/// Any value is safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_close(channel: *mut crosslane_channel) -> c_int {
+    guard("crosslane_channel_close", || {
+        let object = handle::take::<ChannelObject>(channel)?;
+        let state = object.state.into_inner();
+        drop(state.event);
+        object.device.session.run(state.channel.close())?;
+        Ok(0)
+    })
+}
+
+impl ChannelObject {
+    /// Makes the driver's transfer of the caller's.
+    fn made(&self, asked: &crosslane_transfer) -> Result<(Transfer<AnyBus>, Request)> {
+        if asked.flags & !CROSSLANE_TRANSFER_CARD_TO_CARD != 0 {
+            let sentence = format!("there are no such transfer flags {:#x}", asked.flags);
+            return Err(Failure::argument(sentence));
+        }
+        let is_copy = asked.flags & CROSSLANE_TRANSFER_CARD_TO_CARD != 0;
+        let part = asked.offset..asked.offset.saturating_add(asked.bytes);
+        let ends =
+            [!asked.buffer.is_null(), !asked.peer.is_null(), !asked.peer_memory.is_null(), is_copy];
+        let (mut held, mut copied): (Option<Rc<dyn Any>>, _) = (None, None);
+        let mut has_credits = false;
+        let target = match ends {
+            [true, false, false, false] => {
+                let object = handle::get::<BufferObject>(asked.buffer)?;
+                copied = Some((Rc::clone(&object), part.clone()));
+                held = Some(object.clone());
+                let buffer = object.buffer.clone();
+                match self.card_memory {
+                    true => Target::Card(buffer, part, asked.card_address),
+                    false => Target::Buffer(buffer, part),
+                }
+            }
+            [false, true, false, false] => {
+                let object = handle::get::<PeerObject>(asked.peer)?;
+                object.check_sender(&self.device)?;
+                has_credits = object.has_credits;
+                let target = object.peer.target(asked.bytes);
+                held = Some(object);
+                target
+            }
+            [false, false, true, false] => {
+                let object = handle::get::<PeerMemoryObject>(asked.peer_memory)?;
+                let target = object.memory.target(part);
+                held = Some(object);
+                target
+            }
+            [false, false, false, true] => Target::CardToCard {
+                from: asked.card_address,
+                to: asked.card_to,
+                bytes: asked.bytes,
+            },
+            [false, false, false, false] => {
+                return Err(Failure::argument("the transfer has no buffer, peer or peer_memory"));
+            }
+            _ => {
+                let sentence = "the transfer has several of buffer, peer, peer_memory and a copy";
+                return Err(Failure::argument(sentence));
+            }
+        };
+        if !self.card_memory && !is_copy && asked.card_address != 0 {
+            let sentence = "the channel is not open with CROSSLANE_CHANNEL_CARD_MEMORY, and the \
+                            transfer has a card_address";
+            return Err(Failure::argument(sentence));
+        }
+        let level = match asked.level {
+            CROSSLANE_LEVEL_STRONGEST if self.kind != ChannelKind::Peer => CompletionLevel::Visible,
+            CROSSLANE_LEVEL_STRONGEST if has_credits => CompletionLevel::Acknowledged,
+            CROSSLANE_LEVEL_STRONGEST | CROSSLANE_LEVEL_SENT => CompletionLevel::Sent,
+            CROSSLANE_LEVEL_ACCEPTED => CompletionLevel::Accepted,
+            CROSSLANE_LEVEL_VISIBLE => CompletionLevel::Visible,
+            CROSSLANE_LEVEL_ACKNOWLEDGED => CompletionLevel::Acknowledged,
+            level => return Err(Failure::argument(format!("there is no level {level}"))),
+        };
+        if let Some((object, part)) = &copied {
+            if self.kind == ChannelKind::H2c {
+                object.copy_in(part)?;
+            } else if level == CompletionLevel::Accepted && object.is_registered() {
+                let sentence = "the level accepted cannot be promised for registered memory: data \
+                                are copied into it at the completion";
+                return Err(Failure::new(ErrorKind::Unsupported, sentence));
+            }
+        }
+        let copied = copied.filter(|_| self.kind == ChannelKind::C2h);
+        let deadline = self.device.session.deadline(asked.timeout_ns);
+        let transfer = Transfer::new(target, deadline).with_level(level);
+        let (wr_id, bytes) = (asked.wr_id, asked.bytes);
+        Ok((transfer, Request { wr_id, level, bytes, _held: held, copied }))
+    }
+
+    /// Posts a batch.
+    fn post(&self, transfers: &Array<crosslane_transfer>) -> Result<()> {
+        let (mut batch, mut requests) = (Vec::new(), Vec::new());
+        for index in 0..transfers.len() {
+            let made = self.made(&transfers.get(index)?);
+            let (transfer, request) = made.map_err(|failure| match transfers.len() {
+                1 => failure,
+                count => failure.of_element("transfer", index, count),
+            })?;
+            batch.push(transfer);
+            requests.push(request);
+        }
+        let mut state = self.state.borrow_mut();
+        let State { channel, pending, .. } = &mut *state;
+        let tickets = self.device.session.run(channel.post(&batch))?;
+        pending.extend(tickets.into_iter().zip(requests));
+        Ok(())
+    }
+
+    /// Takes what is complete, oldest first, without waiting.
+    fn reap(&self, into: &Array<crosslane_completion>, mut taken: usize) -> Result<usize> {
+        let session = &self.device.session;
+        let mut state = self.state.borrow_mut();
+        if let Some(event) = &mut state.event {
+            event.arm()?;
+        }
+        let State { channel, pending, .. } = &mut *state;
+        while let Some(&(ticket, _)) = pending.front()
+            && taken < into.len()
+        {
+            let outcome = match session.session.run(channel.poll(ticket)) {
+                Ok(None) => break,
+                Ok(Some(completed)) => Ok(completed),
+                Err(Error::Transfer(error)) => Err(*error),
+                // What was taken is not lost; the next call fails again.
+                Err(_) if taken > 0 => break,
+                Err(error) => return Err(error.into()),
+            };
+            if let Some((_, request)) = pending.pop_front() {
+                into.put(taken, completion(&request, outcome));
+                taken += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Waits until the oldest transfer has ended, at most until a time, and takes all that have.
+    fn wait(&self, into: &Array<crosslane_completion>, until: Picoseconds) -> Result<usize> {
+        let taken = self.reap(into, 0)?;
+        let session = &self.device.session;
+        if taken > 0 || into.len() == 0 || self.state.borrow().pending.is_empty() {
+            return Ok(taken);
+        }
+        let mut state = self.state.borrow_mut();
+        let State { channel, pending, .. } = &mut *state;
+        let Some(&(ticket, _)) = pending.front() else { return Ok(0) };
+        let bus = session.bus();
+        let ended = session.run_plain(async {
+            let sleep = pin!(bus.sleep_until(until));
+            match select(pin!(channel.wait(ticket)), sleep).await {
+                Either::Left((outcome, _)) => Some(outcome),
+                Either::Right(_) => None,
+            }
+        })?;
+        let Some(outcome) = ended else { return Ok(0) };
+        if let Some((_, request)) = pending.pop_front() {
+            into.put(0, completion(&request, outcome));
+        }
+        drop(state);
+        self.reap(into, 1)
+    }
+}
+
+/// Makes the caller's completion of the driver's. A failure becomes the thread's last error.
+fn completion(
+    request: &Request,
+    outcome: Result<Completed, TransferError>,
+) -> crosslane_completion {
+    let mut made = crosslane_completion {
+        size: 0,
+        wr_id: request.wr_id,
+        status: 0,
+        kind: 0,
+        level: 0,
+        reserved: 0,
+        bytes: 0,
+        total_bytes: request.bytes,
+        posted_ps: 0,
+        completed_ps: 0,
+    };
+    let copied = |part: &Option<(Rc<BufferObject>, Range<u64>)>| {
+        part.as_ref().map_or(Ok(()), |(buffer, part)| buffer.copy_out(part))
+    };
+    let failure = match outcome {
+        Ok(completed) => match copied(&request.copied) {
+            Ok(()) => {
+                made.bytes = completed.bytes;
+                made.level = level_number(request.level);
+                made.posted_ps = completed.posted.0;
+                made.completed_ps = completed.completed.0;
+                return made;
+            }
+            Err(failure) => failure,
+        },
+        Err(error) => {
+            made.bytes = error.moved_bytes;
+            error.into()
+        }
+    };
+    made.kind = failure.kind() as u32;
+    made.status = remember("a transfer", &failure);
+    made
+}
+
+const fn level_number(level: CompletionLevel) -> u32 {
+    match level {
+        CompletionLevel::Accepted => CROSSLANE_LEVEL_ACCEPTED,
+        CompletionLevel::Sent => CROSSLANE_LEVEL_SENT,
+        CompletionLevel::Visible => CROSSLANE_LEVEL_VISIBLE,
+        CompletionLevel::Acknowledged => CROSSLANE_LEVEL_ACKNOWLEDGED,
+    }
+}
+
+/// Posts transfers with one doorbell: all of them or, if one is wrong, none. Waits for room if
+/// transfers in flight fill the ring.
+///
+/// @param transfers  `count` transfers.
+/// @return 0, or a negative number of errno.h.
+///
+/// # Safety
+/// `transfers` is NULL or has `count` transfers, each of the size that the first begins with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_post(
+    channel: *const crosslane_channel,
+    transfers: *const crosslane_transfer,
+    count: usize,
+) -> c_int {
+    guard("crosslane_channel_post", || {
+        let object = handle::get::<ChannelObject>(channel)?;
+        // SAFETY: as the caller promises.
+        object.post(&unsafe { Array::new(transfers.cast_mut(), count)? })?;
+        Ok(0)
+    })
+}
+
+/// Takes the completions of transfers that have ended, in the order in which they were posted,
+/// without waiting. In a lab a call that finds none takes simulated time: poll_ns of the session.
+///
+/// @param completions  Gets up to `capacity` completions; the size of the first is set.
+/// @return The number of completions, or a negative number of errno.h.
+///
+/// # Safety
+/// `completions` is NULL or has `capacity` of the size that the first begins with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_poll(
+    channel: *const crosslane_channel,
+    completions: *mut crosslane_completion,
+    capacity: usize,
+) -> c_int {
+    guard("crosslane_channel_poll", || {
+        let object = handle::get::<ChannelObject>(channel)?;
+        // SAFETY: as the caller promises.
+        let into = unsafe { Array::new(completions, capacity.min(MOST_COMPLETIONS))? };
+        let taken = object.reap(&into, 0)?;
+        if taken == 0 {
+            object.device.session.spend_poll()?;
+        }
+        Ok(taken as c_int)
+    })
+}
+
+/// Waits until the oldest transfer has ended, and takes it and all that have ended then.
+///
+/// @param completions  Gets up to `capacity` completions; the size of the first is set.
+/// @param timeout_ns  Longest wait, in ns; CROSSLANE_FOREVER for the transfer's own deadline.
+/// @return The number of completions: 0 if the time is over or nothing is posted; or a negative
+/// number of errno.h.
+///
+/// # Safety
+/// `completions` is NULL or has `capacity` of the size that the first begins with.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_wait(
+    channel: *const crosslane_channel,
+    completions: *mut crosslane_completion,
+    capacity: usize,
+    timeout_ns: u64,
+) -> c_int {
+    guard("crosslane_channel_wait", || {
+        let object = handle::get::<ChannelObject>(channel)?;
+        // SAFETY: as the caller promises.
+        let into = unsafe { Array::new(completions, capacity.min(MOST_COMPLETIONS))? };
+        let until = object.device.session.until(timeout_ns);
+        Ok(object.wait(&into, until)? as c_int)
+    })
+}
+
+/// Most completions of one call: they are counted by an int.
+const MOST_COMPLETIONS: usize = 1 << 30;
+
+/// Posts a transfer, and waits until it has ended.
+///
+/// @param completion  Gets how it ended, also if it failed; its size is set. May be NULL.
+/// @return 0, or a negative number of errno.h.
+///
+/// # Safety
+/// `transfer` and `completion` are NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_transfer(
+    channel: *const crosslane_channel,
+    transfer: *const crosslane_transfer,
+    completion: *mut crosslane_completion,
+) -> c_int {
+    guard("crosslane_channel_transfer", || {
+        let object = handle::get::<ChannelObject>(channel)?;
+        // SAFETY: as the caller promises.
+        let (asked, into) = unsafe {
+            (structs::read(transfer)?, Array::new(completion, (!completion.is_null()).into())?)
+        };
+        let (transfer, request) = object.made(&asked)?;
+        let mut state = object.state.borrow_mut();
+        let outcome = match object.device.session.session.run(state.channel.transfer(transfer)) {
+            Ok(completed) => Ok(completed),
+            Err(Error::Transfer(error)) => Err(*error),
+            Err(error) => return Err(error.into()),
+        };
+        let failure = outcome.as_ref().err().map(|error| Failure::from(error.clone()));
+        let ended = self::completion(&request, outcome);
+        if into.len() == 1 {
+            into.put(0, ended);
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(ended.status),
+        }
+    })
+}
+
+/// Cancels all transfers that have not ended, and restarts the channel if it has stopped. Their
+/// completions say how much was moved.
+///
+/// @return 0, or a negative number of errno.h.
+///
+/// # Safety
+/// Any value is safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_cancel(channel: *const crosslane_channel) -> c_int {
+    guard("crosslane_channel_cancel", || {
+        let object = handle::get::<ChannelObject>(channel)?;
+        let mut state = object.state.borrow_mut();
+        object.device.session.run(state.channel.cancel())?;
+        Ok(0)
+    })
+}
+
+/// Gives a file descriptor that becomes readable at an interrupt of the channel, for poll(2) or
+/// epoll(7). Call crosslane_channel_poll until it returns 0, then wait for the descriptor. It
+/// belongs to the channel, is never read by the program, and is closed with the channel. The
+/// channel must be open with CROSSLANE_NOTIFY_INTERRUPT on a real or served card.
+///
+/// @param fd  Gets the descriptor.
+/// @return 0; -EOPNOTSUPP in a lab, whose time does not pass while the program waits elsewhere.
+///
+/// # Safety
+/// `fd` is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_channel_fd(
+    channel: *const crosslane_channel,
+    fd: *mut c_int,
+) -> c_int {
+    guard("crosslane_channel_fd", || {
+        structs::check_place(fd, "descriptor")?;
+        let object = handle::get::<ChannelObject>(channel)?;
+        let unsupported = |why| Err(Failure::new(ErrorKind::Unsupported, why));
+        let bus = object.device.session.bus();
+        if matches!(bus, AnyBus::Lab(_)) {
+            return unsupported(
+                "a lab has no descriptor to wait on: its time stands while the program waits \
+                 elsewhere; use crosslane_channel_wait",
+            );
+        }
+        let mut state = object.state.borrow_mut();
+        let Some(vector) = state.channel.vector() else {
+            return unsupported("the channel is not open with CROSSLANE_NOTIFY_INTERRUPT");
+        };
+        let event = match state.event.take() {
+            Some(event) => event,
+            None => Event::new(bus, object.device.device.function().id, vector)?,
+        };
+        let descriptor = event.descriptor();
+        state.event = Some(event);
+        // SAFETY: checked above not to be NULL.
+        unsafe { structs::put(fd, "descriptor", descriptor)? };
+        Ok(0)
+    })
+}

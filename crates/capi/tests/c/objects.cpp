@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Objects of crosslane.hpp: what goes out of scope is closed, and a failure is an exception.
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "crosslane.hpp"
+
+#define CHECK(condition)                                                                     \
+	do {                                                                                 \
+		if (!(condition)) {                                                          \
+			std::fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__,      \
+				     #condition);                                            \
+			std::exit(1);                                                        \
+		}                                                                            \
+	} while (0)
+
+static const std::uint64_t BYTES = 8192;
+
+static void moves_data(crosslane::session &session) {
+	auto one = session.device(0), other = session.device(1);
+	one.route(CROSSLANE_SOURCE_GENERATOR, CROSSLANE_SOURCE_GENERATOR);
+	one.seed(3);
+	auto buffer = one.buffer(BYTES);
+	auto channel = one.channel(CROSSLANE_C2H);
+	auto end = channel.run(crosslane::transfer(buffer, BYTES / 2, 17));
+	CHECK(end.wr_id == 17 && end.bytes == BYTES / 2);
+	auto second = crosslane::transfer(buffer, BYTES / 2, 18);
+	second.offset = BYTES / 2;
+	channel.post({second});
+	auto ends = channel.wait();
+	CHECK(ends.size() == 1 && ends[0].wr_id == 18 && ends[0].status == 0);
+	std::vector<std::uint32_t> wanted(BYTES / 4);
+	crosslane::check(crosslane_pattern(wanted.data(), BYTES, 3, 0));
+	CHECK(buffer.values<std::uint32_t>(BYTES / 4) == wanted);
+
+	auto peer = one.connect(other);
+	peer.start_check(3);
+	one.seed(3);
+	auto writes = one.channel(CROSSLANE_PEER);
+	writes.post(crosslane::transfer(peer, BYTES));
+	while (writes.poll().empty()) {
+	}
+	CHECK(peer.check_result().errors == 0 && peer.describe().received_bytes == BYTES);
+	// Moved, not copied.
+	crosslane::channel moved = std::move(writes);
+	CHECK(moved && !writes);
+	moved.close();
+	CHECK(!moved);
+}
+
+static void failures_are_exceptions(crosslane::session &session) {
+	auto device = session.device(0);
+	bool is_caught = false;
+	try {
+		auto again = session.device(0);
+	} catch (const crosslane::error &error) {
+		is_caught = true;
+		CHECK(error.code() == -EBUSY && error.kind() == CROSSLANE_KIND_BUSY);
+		CHECK(std::strstr(error.what(), "open already") != nullptr);
+		CHECK(error.detail() == "in crosslane_device_open");
+	}
+	CHECK(is_caught);
+	// What cannot be closed yet is still open.
+	is_caught = false;
+	try {
+		session.close();
+	} catch (const crosslane::error &error) {
+		is_caught = error.code() == -EBUSY;
+	}
+	CHECK(is_caught && session);
+}
+
+int main() {
+	const std::vector<std::string> names = {"lab:rosta:crosslane/fpga1",
+						"lab:rosta:crosslane/fpga2"};
+	crosslane::session session(names);
+	moves_data(session);
+	failures_are_exceptions(session);
+	session.sleep(10);
+	CHECK(session.now_ps() > 0);
+	session.finish();
+	// Nothing is open any more.
+	session.close();
+	CHECK(!session);
+	std::puts("passed");
+	return 0;
+}

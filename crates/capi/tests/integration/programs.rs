@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! C and C++ programs, compiled by every compiler of the machine with warnings as errors, against
+//! the installed library.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crosslane::bridge::{Server, ServerOptions};
+use crosslane::host::RdmaListener;
+use crosslane::network::{MachineClock, Network, Provider};
+use crosslane::open::AnyRdma;
+use crosslane_serve::{ServedDevice, Server as VfioUserServer};
+
+use crate::header::crate_folder;
+use crate::library::{has, installed, run};
+
+const C: [&str; 6] = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_GNU_SOURCE"];
+const CPP: [&str; 5] = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+/// The compilers that are there: at least `cc`.
+fn compilers<'a>(of_choice: &str, known: &[&'a str]) -> Vec<&'a str> {
+    let there: Vec<&str> = known.iter().copied().filter(|compiler| has(compiler)).collect();
+    assert!(!there.is_empty(), "no compiler: install {of_choice}");
+    there
+}
+
+/// Compiles a program, and returns its path.
+fn compiled(compiler: &str, language: &[&str], source: &Path, is_static: bool) -> PathBuf {
+    let installed = installed();
+    let name = source.file_stem().expect("a name").to_string_lossy();
+    let kind = if is_static { "static" } else { "shared" };
+    // Tests run at once, and each has its own options.
+    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}-{}", language.len()));
+    let mut command = Command::new(compiler);
+    command.args(language).arg("-g").arg(source).arg("-o").arg(&program);
+    command.args(installed.flags(&["--cflags"])).arg("-pthread");
+    if is_static {
+        command.arg(installed.libraries().join("libcrosslane.a"));
+        command.args(["-lstdc++", "-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"]);
+    } else {
+        command.args(installed.flags(&["--libs"]));
+    }
+    run(&mut command);
+    program
+}
+
+/// Starts a program with the installed library.
+fn started(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LD_LIBRARY_PATH", installed().libraries());
+    command
+}
+
+fn test_source(name: &str) -> PathBuf {
+    crate_folder().join("tests/c").join(name)
+}
+
+/// Compiles a test program by each compiler, and runs it once; the compilers' code is the same to
+/// the library.
+fn passes(name: &str) -> PathBuf {
+    let programs: Vec<PathBuf> = compilers("gcc", &["gcc", "clang"])
+        .into_iter()
+        .map(|compiler| compiled(compiler, &C, &test_source(name), false))
+        .collect();
+    assert_eq!(run(&mut started(&programs[0])), "passed\n");
+    programs[0].clone()
+}
+
+#[test]
+fn transfers_move_data_in_simulated_time() {
+    passes("transfers.c");
+}
+
+#[test]
+fn card_memory_holds_what_went_in() {
+    passes("card_memory.c");
+}
+
+#[test]
+fn bad_input_gets_a_sentence() {
+    let program = passes("bad_input.c");
+    if has("valgrind") {
+        let mut command = Command::new("valgrind");
+        command.args(["--quiet", "--error-exitcode=9", "--undef-value-errors=yes"]).arg(program);
+        command.env("LD_LIBRARY_PATH", installed().libraries());
+        assert_eq!(run(&mut command), "passed\n");
+    }
+}
+
+/// Programs that close all that they open leave nothing behind; so does one that does not, but for
+/// its child, which leaves alone what it has inherited.
+#[test]
+fn sanitizers_find_nothing() {
+    let c: Vec<&str> = C.iter().copied().chain(["-fsanitize=address,undefined"]).collect();
+    for name in ["transfers.c", "ports.c", "bad_input.c"] {
+        let program = compiled("gcc", &c, &test_source(name), false);
+        let mut command = started(&program);
+        if name == "bad_input.c" {
+            command.env("ASAN_OPTIONS", "detect_leaks=0");
+        }
+        assert_eq!(run(&mut command), "passed\n");
+    }
+}
+
+#[test]
+fn descriptor_of_a_served_card_wakes_a_program() {
+    let folder = tempfile::tempdir().expect("a folder for the socket");
+    let socket = folder.path().join("card");
+    let device = ServedDevice { name: "fpga1".to_owned(), socket: socket.clone() };
+    let lab = crosslane::lab::open("rosta:crosslane").expect("a shipped lab");
+    let server = VfioUserServer::start(lab, 1, &[device], |_| ()).expect("a server");
+    let program = compiled("cc", &C, &test_source("served.c"), false);
+    let printed = run(started(&program).arg(format!("vfio-user:{}", socket.display())));
+    assert_eq!(printed, "passed\n");
+    drop(server);
+}
+
+#[test]
+fn static_library_is_enough() {
+    let program = compiled("cc", &C, &test_source("card_memory.c"), true);
+    assert_eq!(run(&mut Command::new(program)), "passed\n");
+}
+
+#[test]
+fn cpp_objects_close_themselves() {
+    for compiler in compilers("g++", &["g++", "clang++"]) {
+        let program = compiled(compiler, &CPP, &test_source("objects.cpp"), false);
+        assert_eq!(run(&mut started(&program)), "passed\n");
+    }
+}
+
+#[test]
+fn header_alone_compiles_as_old_and_new_languages() {
+    let include = installed().prefix.join("include");
+    let check = |compiler: &str, arguments: &[&str], header: &str| {
+        let mut command = Command::new(compiler);
+        command.args(arguments).args(["-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only"]);
+        run(command.arg(include.join(header)));
+    };
+    check("cc", &["-x", "c", "-std=c11"], "crosslane.h");
+    check("cc", &["-x", "c", "-std=c99"], "crosslane.h");
+    check("c++", &["-x", "c++", "-std=c++11"], "crosslane.h");
+    check("c++", &["-x", "c++", "-std=c++20"], "crosslane.hpp");
+    for paper in ["fpga_pci.h", "nget.h", "afu_shell_dma.h"] {
+        let header = format!("crosslane/{paper}");
+        check("cc", &["-x", "c", "-std=c11"], &header);
+        check("c++", &["-x", "c++", "-std=c++17"], &header);
+    }
+}
+
+fn example(name: &str) -> PathBuf {
+    let source = crate_folder().join("../../examples/c").join(name);
+    let c: Vec<&str> = C.iter().copied().filter(|flag| *flag != "-std=c11").collect();
+    compiled("cc", &c, &source, false)
+}
+
+#[test]
+fn example_prints_its_rate() {
+    let printed = run(&mut started(&example("first_transfer.c")));
+    assert_eq!(printed, "1048576 B in 610.9 us: 1716.4 MB/s, in simulated time\n");
+}
+
+#[test]
+fn programs_of_the_papers_run() {
+    passes("ports.c");
+}
+
+#[test]
+fn client_of_a_bridge_moves_memory() {
+    let program = compiled("cc", &C, &test_source("bridge.c"), false);
+    let session = crosslane::open::Session::open("lab:kc705:crosslane").expect("a shipped lab");
+    let printed = session.run_free(async {
+        let clock = MachineClock::new();
+        let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
+        let cards = vec![("card".to_owned(), session.device(0).await.expect("an engine"))];
+        let rdma = AnyRdma::new(network, session.bus());
+        let options = ServerOptions::default();
+        let server = Server::new(cards, rdma, clock, options, |_| {}).await.expect("a server");
+        let listener = server.listen("127.0.0.1:0").await.expect("a free port");
+        let (address, (stop, stopped)) = (listener.address(), futures_channel::oneshot::channel());
+        let running = std::thread::spawn(move || {
+            let output = started(&program).arg(address).output();
+            let _ = stop.send(());
+            output
+        });
+        let end = async {
+            let _ = stopped.await;
+        };
+        server.serve(listener, end).await.expect("its clients end well");
+        running.join().expect("no panic").expect("the program runs")
+    });
+    let error = String::from_utf8_lossy(&printed.stderr).into_owned();
+    assert_eq!((String::from_utf8_lossy(&printed.stdout).as_ref(), &*error), ("passed\n", ""));
+}
+
+/// The paper has 0.0265 GB/s for 64 B, and 0.0277 and 1.62 GB/s for 2048 B; its counters show 16
+/// beats, and one with write combining.
+#[test]
+fn wc_perf_shows_what_combining_brings() {
+    let program = example("wc_perf.c");
+    let printed = |arguments: &[&str]| run(started(&program).args(arguments));
+    let rate = |printed: &str, bytes: &str| -> f64 {
+        let line = printed.lines().find_map(|line| line.strip_prefix(bytes)?.strip_prefix(' '));
+        line.and_then(|rate| rate.parse().ok()).unwrap_or_else(|| panic!("{bytes}: {printed}"))
+    };
+    let burst = printed(&["-v", "-i", "16"]);
+    assert!(burst.contains("DDR0\n   write-count=16\n"), "{burst}");
+    let combined = printed(&["-v", "-w", "-i", "16"]);
+    assert!(combined.contains("DDR0\n   write-count=1\n"), "{combined}");
+    let (burst, combined) = (printed(&["-i", "512"]), printed(&["-w", "-i", "512", "-p", "4"]));
+    assert!((0.02..0.04).contains(&rate(&burst, "2048")), "{burst}");
+    assert!((1.0..2.5).contains(&rate(&combined, "2048")), "{combined}");
+    let moved = printed(&["-c", "-w", "-i", "512", "-p", "4"]);
+    assert!(rate(&moved, "2048") > rate(&burst, "2048"), "{moved}");
+    let mut wrong = started(&program);
+    let output =
+        wrong.env("CROSSLANE_SLOTS", "lab:rosta:crosslane/fpga1").output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.starts_with("wc_perf: cannot attach BAR 4 of slot 0: fpga1"), "{words}");
+}
