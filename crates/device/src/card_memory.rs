@@ -28,8 +28,8 @@ pub enum Copying {
 impl Number for Copying {
     const KIND: ParameterKind = ParameterKind::Choice(&["overlapped", "in-turn"]);
 
-    fn number(self) -> u64 {
-        self as u64
+    fn value(self) -> Value {
+        Value::Whole(self as u64)
     }
 
     fn of(value: Value) -> Self {
@@ -58,7 +58,7 @@ parameters! {
         /// or a burst is read whole and then written.
         copying: Copying [any],
         /// AXI clocks between reading and writing a burst; needed with `in-turn`.
-        turnaround_clocks: u32 [or zero, 0, 1024],
+        turnaround_clocks: u32 [or zero, cost, 0, 1024],
         /// DRAM channels: each has an equal part of the addresses, one behind the other.
         dram_channels: u32 [power of two, 1, 16; 1],
         /// Bytes of one channel's data bus.

@@ -502,6 +502,16 @@ impl EndpointPart {
             || self.network_processor.is_some()
     }
 
+    /// Changes the requester, and with it its constants in the devices, whose own are brought
+    /// within the bounds that these set.
+    pub fn edit_requester(&mut self, edit: impl FnOnce(&mut RequesterParameters)) {
+        let requester = &mut self.parameters.requester;
+        edit(requester);
+        self.engine.iter_mut().for_each(|device| model::share(device, requester));
+        self.nic.iter_mut().for_each(|device| model::share(device, requester));
+        self.network_processor.iter_mut().for_each(|device| model::share(device, requester));
+    }
+
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let (subsystem_vendor, subsystem) = id_pair(table, "subsystem")?.unwrap_or_default();
         let identity = Identity {
