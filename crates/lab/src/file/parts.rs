@@ -130,7 +130,8 @@ pub struct SwitchPart {
 pub struct EndpointPart {
     /// Constants of its identity, BARs, memory and requester.
     pub parameters: EndpointParameters,
-    /// Constants of its DMA engine, if it has one.
+    /// Constants of its DMA engine, if it has one. Those that it shares with the requester are
+    /// changed by [`edit_requester`](Self::edit_requester), as are those of the other devices.
     pub engine: Option<EngineParameters>,
     /// Constants of the memory card, if it is one.
     pub memory_card: Option<MemoryCardParameters>,
