@@ -145,7 +145,7 @@ impl Number for CompletionCut {
 
 impl CompleterParameters {
     /// Longest completion of a read of `total` bytes, as far as Max_Payload_Size allows.
-    pub(crate) fn longest_completion(&self, total: u32) -> u32 {
+    pub const fn longest_completion(&self, total: u32) -> u32 {
         let is_short = self.short_read_bytes > 0 && total <= self.short_read_bytes;
         if is_short { self.short_completion_bytes } else { self.completion_bytes }
     }

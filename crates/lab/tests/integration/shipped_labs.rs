@@ -94,9 +94,7 @@ fn an_engine_has_the_constants_of_its_requester() {
 fn devices_follow_their_edited_requester() {
     let edited = |name: &str| {
         let mut part = loaded(name).file().endpoints[0].part.as_ref().clone();
-        for engine in &mut part.engine {
-            (engine.staging_bytes, engine.lane_fifo_bytes) = (512, 256);
-        }
+        part.engine.iter_mut().for_each(|it| (it.staging_bytes, it.lane_fifo_bytes) = (512, 256));
         part.network_processor.iter_mut().for_each(|it| it.staging_bytes = 768);
         part.edit_requester(|it| {
             (it.tags, it.max_write_bytes, it.max_read_bytes) = (16, 512, 4096);
