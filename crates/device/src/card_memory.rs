@@ -28,8 +28,8 @@ pub enum Copying {
 impl Number for Copying {
     const KIND: ParameterKind = ParameterKind::Choice(&["overlapped", "in-turn"]);
 
-    fn number(self) -> u64 {
-        self as u64
+    fn value(self) -> Value {
+        Value::Whole(self as u64)
     }
 
     fn of(value: Value) -> Self {
@@ -58,7 +58,7 @@ parameters! {
         /// or a burst is read whole and then written.
         copying: Copying [any],
         /// AXI clocks between reading and writing a burst; needed with `in-turn`.
-        turnaround_clocks: u32 [or zero, 0, 1024],
+        turnaround_clocks: u32 [or zero, cost, 0, 1024],
         /// DRAM channels: each has an equal part of the addresses, one behind the other.
         dram_channels: u32 [power of two, 1, 16; 1],
         /// Bytes of one channel's data bus.
@@ -316,6 +316,7 @@ impl CardMemory {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crosslane_fabric::parameters::Parameters;
 
     /// The board of the kc705 paper: 64 bits at 1600 MT/s behind 256 bits at 100 MHz.
     pub(crate) fn parameters() -> CardMemoryParameters {
@@ -446,6 +447,16 @@ pub(crate) mod tests {
         assert_eq!(refused.at_ps, 320_000 + 60_000);
         assert!(memory.read(0, u64::MAX - 1, &mut [0; 4]).is_err());
         assert!(memory.read(0, 4095, &mut [0; 1]).is_ok());
+    }
+
+    /// Limits are lifted to these: longest, shortest and fewest, whatever makes a card faster.
+    #[test]
+    fn fastest_parameters_are_ends_of_their_bounds() {
+        let slow = CardMemoryParameters { turnaround_clocks: 9, ..parameters() };
+        let fastest = slow.fastest();
+        assert_eq!((fastest.burst_beats, fastest.read_ahead_bytes), (256, 1 << 20));
+        assert_eq!((fastest.axi_clock.0, fastest.read_latency.0), (1, 0));
+        assert_eq!((fastest.turnaround_clocks, fastest.copying), (0, slow.copying));
     }
 
     #[test]

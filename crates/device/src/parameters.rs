@@ -26,7 +26,7 @@ parameters! {
         /// payload, at least one.
         header_on_datapath: bool [any],
         /// Idle clocks after each TLP, up to 1024.
-        idle_clocks_per_tlp: u32 [0, 1024],
+        idle_clocks_per_tlp: u32 [cost, 0, 1024],
         /// Time after a descriptor's last TLP before its channel begins the next, up to 1 s.
         descriptor_gap: Picoseconds [0, SECOND],
         /// Tags for data: reads in flight, from 1. Each channel has four more for descriptor
@@ -44,16 +44,16 @@ parameters! {
         register_latency: Picoseconds [0, SECOND],
         /// Clocks from an available descriptor to its first TLP on an otherwise idle channel, up to
         /// 1024.
-        request_latency_clocks: u32 [0, 1024; 0],
+        request_latency_clocks: u32 [cost, 0, 1024; 0],
         /// Additional clocks if that TLP is a write, whose payload must be assembled; up to 1024.
-        write_latency_clocks: u32 [0, 1024; 0],
+        write_latency_clocks: u32 [cost, 0, 1024; 0],
         /// Clocks from the doorbell to the fetch of the posted descriptors, and from a credit to
         /// the status block that waits for it; up to 1024.
-        fetch_latency_clocks: u32 [0, 1024; 0],
+        fetch_latency_clocks: u32 [cost, 0, 1024; 0],
         /// Clocks that data take through a receive queue or the staging memory, from arrival to the
         /// TLP that carries them; up to 1024. A queue that feeds nothing drains them
         /// `write_latency_clocks` earlier.
-        stream_latency_clocks: u32 [0, 1024; 0],
+        stream_latency_clocks: u32 [cost, 0, 1024; 0],
         /// H2C channels, 1 to 4.
         h2c_channels: u8 [1, 4],
         /// C2H channels, 1 to 4.

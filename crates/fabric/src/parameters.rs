@@ -134,8 +134,8 @@ pub enum CompletionCut {
 impl Number for CompletionCut {
     const KIND: ParameterKind = ParameterKind::Choice(&["longest", "aligned"]);
 
-    fn number(self) -> u64 {
-        self as u64
+    fn value(self) -> Value {
+        Value::Whole(self as u64)
     }
 
     fn of(value: Value) -> Self {
@@ -145,7 +145,7 @@ impl Number for CompletionCut {
 
 impl CompleterParameters {
     /// Longest completion of a read of `total` bytes, as far as Max_Payload_Size allows.
-    pub(crate) fn longest_completion(&self, total: u32) -> u32 {
+    pub const fn longest_completion(&self, total: u32) -> u32 {
         let is_short = self.short_read_bytes > 0 && total <= self.short_read_bytes;
         if is_short { self.short_completion_bytes } else { self.completion_bytes }
     }
@@ -421,7 +421,7 @@ parameters! {
         /// Period of that stream's clock; needed with `datapath_bytes`.
         clock: Picoseconds [or zero, any],
         /// Clocks of each TLP without data, beside header and payload; with `datapath_bytes` only.
-        idle_clocks_per_tlp: u32 [0, 1 << 16; 0],
+        idle_clocks_per_tlp: u32 [cost, 0, 1 << 16; 0],
         /// Extra time of each TLP.
         tlp_gap: Picoseconds [any; 0],
         /// Extra time after each operation; of an engine, after each descriptor.

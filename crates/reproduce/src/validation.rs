@@ -188,7 +188,7 @@ impl Set<'_> {
     /// Changes a constant and compares the rows; `None` if it cannot have the other value.
     fn change(&self, constant: &Constant, base: &[Row]) -> Option<Tried> {
         let value = number_of(&constant.value)?;
-        let changed_to = changed(value, constant.unit);
+        let changed_to = changed(value, constant.is_whole());
         let rows = (self.compared)(Some((&constant.path(), changed_to)), Effort::Quick).ok()?;
         let change = |(before, after): (&Row, &Row)| {
             let (before, after) = before.simulated.zip(after.simulated)?;
@@ -219,11 +219,11 @@ fn number_of(text: &str) -> Option<f64> {
     (value != 0.0).then_some(value)
 }
 
-/// Returns a value increased by a tenth. Counts (TLPs, credits, bytes) increase by at least one.
-fn changed(value: f64, unit: &str) -> f64 {
+/// Returns a value increased by a tenth. Whole numbers (TLPs, credits, bytes) increase by at least
+/// one.
+fn changed(value: f64, is_whole: bool) -> f64 {
     let more = value * (1.0 + CHANGE);
-    let is_counted = !matches!(unit, "ns" | "GB/s" | "MB/s" | "1");
-    if is_counted && more.round() == value { value + 1.0 } else { more }
+    if is_whole && more.round() == value { value + 1.0 } else { more }
 }
 
 #[cfg(test)]
@@ -232,9 +232,9 @@ mod tests {
 
     #[test]
     fn a_constant_goes_up_by_a_tenth_or_by_one() {
-        assert_eq!(changed(1.0, ""), 2.0);
-        assert_eq!(changed(1.0, "ns"), 1.1);
-        assert_eq!(changed(200.0, "B"), 200.0 * 1.1);
+        assert_eq!(changed(1.0, true), 2.0);
+        assert_eq!(changed(1.0, false), 1.1);
+        assert_eq!(changed(200.0, true), 200.0 * 1.1);
         assert_eq!(number_of("65_536"), Some(65536.0));
         assert_eq!(number_of("0"), None);
         assert_eq!(number_of("infinite"), None);

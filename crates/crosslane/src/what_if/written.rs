@@ -70,8 +70,7 @@ fn with_constants(lab: &Lab, changes: &[Change], source: &str) -> Result<String,
         let number: f64 = value
             .parse()
             .map_err(|_| WhatIfError::change(change, format!("{value} is not a number")))?;
-        let is_whole = constant.numbers.is_none_or(|numbers| numbers.are_whole);
-        let number = if is_whole { number.round() } else { number };
+        let number = if constant.is_whole() { number.round() } else { number };
         let source = sourced(constant.provenance == Provenance::Sysfs, source);
         values.insert(path.clone(), (number, source));
     }

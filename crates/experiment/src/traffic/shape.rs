@@ -109,7 +109,7 @@ impl Completions {
     /// The completions of the next read.
     fn of(&mut self, at: BusAddress, bytes: u32) -> impl Iterator<Item = (BusAddress, u32)> + '_ {
         let rcb = self.completer.read_completion_boundary_bytes;
-        let longest = self.completer.completion_bytes.min(self.payload_bytes);
+        let longest = self.completer.longest_completion(bytes).min(self.payload_bytes);
         let cuts = match self.completer.completion_cut {
             CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
             CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),

@@ -63,6 +63,22 @@ fn a_window_has_its_size_place_and_order() {
     assert_eq!((visited(16), visited(64)), ((16, false), (16, false)));
 }
 
+/// A ceiling is that of the completions that come, of short reads too, which some hosts answer line
+/// by line.
+#[test]
+fn completions_are_as_long_as_those_on_the_link() {
+    for (bytes, payload_bytes) in [("64", 64.0), ("256", 64.0), ("512", 170.0)] {
+        let choices = Choices::default().with_operations(64);
+        let scenario = scenario("pciebench", &format!("nfp:host:read:{bytes}"), choices);
+        let outcome = scenario.run(&(), None).unwrap();
+        let ceiling = outcome.flows[0].ceiling.as_ref().unwrap();
+        let mut links = outcome.links.iter();
+        let link = links.find(|link| ceiling.direction.as_ref() == Some(&link.direction)).unwrap();
+        assert_eq!(ceiling.payload_bytes, link.payload_bytes as f64 / link.tlps as f64);
+        assert!((ceiling.payload_bytes - payload_bytes).abs() < 3.0, "{ceiling:?}");
+    }
+}
+
 fn swept(lab: &Lab, axes: Axes) -> Vec<SweepPoint> {
     let options = SweepOptions::default().with_iterations(Some(200));
     let sweep = FlowSweep::new(lab, None, &axes.flows, options).unwrap();

@@ -4,6 +4,7 @@
 
 use crosslane_bridge::{Mode, ServerOptions};
 use crosslane_experiment::{BridgeWork, Scenario, TwoNodes};
+use crosslane_fabric::parameters::Parameters;
 use crosslane_lab::file::NetworkParameters;
 use crosslane_lab::file::parts::NicParameters;
 use crosslane_results::LimitKind;
@@ -15,17 +16,13 @@ use super::requesters::descriptors;
 use super::ways::{Requester, bridge_ways};
 use super::{
     Explainable, Levers, NO_TIME, Short, Spots, Transfers, dllps, lengthened, lever, levers_of,
+    lift,
 };
 use crate::search::Lever;
 
 /// Bytes of a shortened transfer before it is lengthened: the pipeline has to be full most of the
 /// time.
 const SHORT_BYTES: u64 = 2 << 20;
-/// Most RDMA reads of a connection in flight, and largest buffers of an adapter (docs/nic.md).
-const MOST_READS: u16 = 128;
-const LARGE_BUFFER_BYTES: u32 = 16 << 20;
-/// Longest packets of a network, bytes (docs/nic.md).
-const LONGEST_PACKET_BYTES: u32 = 4096;
 /// Slots, bytes of a slot, and bytes in flight in the network of a generous server.
 const MANY_SLOTS: usize = 64;
 const LARGE_SLOT_BYTES: u64 = 1 << 20;
@@ -83,38 +80,47 @@ fn adapters(spots: &mut Spots<'_>) {
             });
             spot.role = "adapter";
         };
-        let reads = nic.outstanding_reads;
-        if reads < MOST_READS {
+        let best = nic.fastest();
+        let (reads, most) = (nic.outstanding_reads, best.outstanding_reads);
+        if reads < most {
             let words = match reads {
                 1 => "one RDMA read of {} at a time".to_owned(),
                 _ => format!("the {reads} RDMA reads of {{}} at once"),
             };
-            add(LimitKind::Outstanding, words, format!("{MOST_READS} at once"), |nic| {
-                nic.outstanding_reads = MOST_READS;
-            });
+            let lifted = format!("{most} at once");
+            add(LimitKind::Outstanding, words, lifted, |p| lift!(p => outstanding_reads));
         }
         if nic.request_interval > NO_TIME {
             let interval = nic.request_interval;
             let words = format!("the {interval} from one work request of {{}} to the next");
-            add(LimitKind::DescriptorGap, words, "none".to_owned(), |nic| {
-                nic.request_interval = NO_TIME;
-            });
+            add(
+                LimitKind::DescriptorGap,
+                words,
+                "none".to_owned(),
+                |p| lift!(p => request_interval),
+            );
         }
         let latency = nic.request_latency + nic.packet_latency;
         if latency > NO_TIME {
             let words = format!("the {latency} within {{}}, for request and packet");
-            add(LimitKind::EndpointLatency, words, "none".to_owned(), |nic| {
-                (nic.request_latency, nic.packet_latency) = (NO_TIME, NO_TIME);
-            });
+            add(
+                LimitKind::EndpointLatency,
+                words,
+                "none".to_owned(),
+                |p| lift!(p => request_latency, packet_latency),
+            );
         }
         let least = nic.send_buffer_bytes.min(nic.receive_buffer_bytes);
-        if least < LARGE_BUFFER_BYTES {
+        let most = best.send_buffer_bytes.min(best.receive_buffer_bytes);
+        if least < most {
             let words =
                 format!("the buffers of {{}} for the network, {}", size_words(least.into()));
-            add(LimitKind::Staging, words, size_words(LARGE_BUFFER_BYTES.into()), |nic| {
-                nic.send_buffer_bytes = LARGE_BUFFER_BYTES;
-                nic.receive_buffer_bytes = LARGE_BUFFER_BYTES;
-            });
+            add(
+                LimitKind::Staging,
+                words,
+                size_words(most.into()),
+                |p| lift!(p => send_buffer_bytes, receive_buffer_bytes),
+            );
         }
     }
     for (index, network) in file.networks.iter().enumerate() {
@@ -135,12 +141,17 @@ fn adapters(spots: &mut Spots<'_>) {
         }
         if p.latency > NO_TIME {
             let words = format!("the {} of flight in the network {{}}", p.latency);
-            add(LimitKind::Flight, words, "none".to_owned(), |p| p.latency = NO_TIME);
+            add(LimitKind::Flight, words, "none".to_owned(), |p| lift!(p => latency));
         }
-        let longest = size_words(LONGEST_PACKET_BYTES.into());
-        if p.mtu_bytes < LONGEST_PACKET_BYTES {
+        let longest = p.fastest().mtu_bytes;
+        if p.mtu_bytes < longest {
             let words = format!("packets of {} B in the network {{}}", p.mtu_bytes);
-            add(LimitKind::MaxPayload, words, longest, |p| p.mtu_bytes = LONGEST_PACKET_BYTES);
+            add(
+                LimitKind::MaxPayload,
+                words,
+                size_words(longest.into()),
+                |p| lift!(p => mtu_bytes),
+            );
         }
     }
 }

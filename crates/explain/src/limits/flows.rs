@@ -8,19 +8,18 @@ use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_experiment::{
     EngineWork, Options, PlannedFlow, Registration, Scenario, TrafficWork, Workload,
 };
-use crosslane_fabric::parameters::RequesterParameters;
-use crosslane_fabric::{IO_PAGE_BYTES, MAX_LOADS_IN_FLIGHT};
+use crosslane_fabric::IO_PAGE_BYTES;
+use crosslane_fabric::parameters::Parameters;
 use crosslane_host::PageSize;
 use crosslane_lab::LabFile;
-use crosslane_lab::file::parts::EngineParameters;
 use crosslane_results::{Limit, LimitKind, distinct};
 
 use super::memories::completion_bytes;
-use super::requesters::{descriptors, edit_both, least_staging_bytes, windows};
+use super::requesters::{descriptors, windows};
 use super::ways::{PortInfo, Requester, Transfer, Ways, traffic_ways, workload_ways};
 use super::{
     Explainable, Levers, PAGE_BYTES, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Spots, Transfers,
-    dllps, lengthened, lever, levers_of, list,
+    dllps, lengthened, lever, levers_of, lift, list,
 };
 use crate::search::Lever;
 
@@ -201,9 +200,6 @@ fn outstanding(case: &EngineWork, options: &Options, host: &str) -> Option<Lever
     }))
 }
 
-/// Loads of a core in flight that are tried: the most that a lab may have.
-const MANY_LOADS: u16 = MAX_LOADS_IN_FLIGHT as u16;
-
 /// Most operations in flight that are tried: enough of the smallest to cover any round trip.
 const MANY: u64 = 1024;
 
@@ -348,18 +344,18 @@ fn loads(case: &Scenario<TrafficWork>, planned: &[PlannedFlow]) -> Option<Lever<
     let in_flight = |index: &usize| {
         let cpu = &file.hosts[*index].part.parameters.cpu;
         match cpu.combining.filter(|_| is_streaming) {
-            Some(combining) => combining.streaming_loads,
-            None => cpu.loads_in_flight,
+            Some(it) => (it.streaming_loads, it.fastest().streaming_loads),
+            None => (cpu.loads_in_flight, cpu.fastest().loads_in_flight),
         }
     };
-    let may_have = |now: &u16| (is_streaming || *now > 1) && *now < MANY_LOADS;
-    let now = hosts.iter().map(in_flight).min().filter(may_have)?;
+    let may_have = |(now, many): &(u16, u16)| (is_streaming || *now > 1) && now < many;
+    let (now, many) = hosts.iter().map(in_flight).min().filter(may_have)?;
     let place = list(&hosts.iter().map(|at| file.hosts[*at].name.clone()).collect::<Vec<_>>());
     let words = match is_streaming {
         false => format!("the {now} loads at once of a core of {place}"),
         true => format!("the {now} lines at once that a core of {place} reads"),
     };
-    let lifted = format!("{MANY_LOADS} at once");
+    let lifted = format!("{many} at once");
     let limit = Limit { kind: LimitKind::LoadsInFlight, place, words, lifted };
     // As many operations as the loads allow are as many as possible.
     let most = of_cores().filter_map(|flow| flow.most_in_flight).min();
@@ -369,8 +365,8 @@ fn loads(case: &Scenario<TrafficWork>, planned: &[PlannedFlow]) -> Option<Lever<
             for index in &hosts {
                 let cpu = &mut Arc::make_mut(&mut file.hosts[*index].part).parameters.cpu;
                 match cpu.combining.as_mut().filter(|_| is_streaming) {
-                    Some(combining) => combining.streaming_loads = MANY_LOADS,
-                    None => cpu.loads_in_flight = MANY_LOADS,
+                    Some(combining) => lift!(combining => streaming_loads),
+                    None => lift!(cpu => loads_in_flight),
                 }
             }
         })?;
@@ -398,12 +394,8 @@ pub(super) trait Asked: Explainable {
 
 /// Returns the longest write and the longest read request that a requester builds, bytes.
 fn own_limits(file: &LabFile, requester: Requester) -> Option<(u32, u32)> {
-    let part = &file.endpoints[requester.endpoint()?].part;
-    let p = &part.parameters.requester;
-    Some(match (requester, part.engine) {
-        (Requester::Engine(_), Some(engine)) => (engine.max_write_bytes, engine.max_read_bytes),
-        _ => (p.max_write_bytes, p.max_read_bytes),
-    })
+    let p = &file.endpoints[requester.endpoint()?].part.parameters.requester;
+    Some((p.max_write_bytes, p.max_read_bytes))
 }
 
 fn by_endpoints<'a>(
@@ -460,15 +452,8 @@ fn max_payload<W: Asked>(case: &Scenario<W>, ways: &Ways) -> Option<Lever<W>> {
     let lift = Box::new(move |case: &Scenario<W>| {
         let mut case = case.edited(|file| {
             for index in &endpoints {
-                let longer = |bytes: &mut u32| *bytes = best.max(*bytes);
-                let generic = |p: &mut RequesterParameters| longer(&mut p.max_write_bytes);
                 let part = Arc::make_mut(&mut file.endpoints[*index].part);
-                edit_both(part, generic, |p: &mut EngineParameters| {
-                    longer(&mut p.max_write_bytes);
-                    // A write is built only when all its data are there.
-                    longer(&mut p.lane_fifo_bytes);
-                    p.staging_bytes = p.staging_bytes.max(least_staging_bytes(p));
-                });
+                part.edit_requester(|p| p.max_write_bytes = best.max(p.max_write_bytes));
             }
         })?;
         if !endpoints.is_empty() {

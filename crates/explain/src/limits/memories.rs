@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use crosslane_fabric::parameters::CompleterParameters;
+use crosslane_fabric::parameters::{CompleterParameters, Parameters};
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::{CardMemoryParameters, Copying};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::{Feed, Requester, Target, Transfer, Ways};
-use super::{NO_TIME, Spots, lift_port_latency, port_latency, with_symbols};
+use super::{NO_TIME, Spots, lift, lift_port_latency, port_latency, with_symbols};
 
 /// A memory of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,16 +155,19 @@ fn writes(spots: &mut Spots<'_>, it: &Use) {
             Memory::Endpoint(_) => LimitKind::SlowReader,
         };
         let words = format!("{rate} the memory of {{}} takes writes");
-        memory.add(spots, kind, (words, "any rate"), |p| {
-            (p.write_bytes_per_second, p.write_overhead) = (f64::INFINITY, NO_TIME);
-        });
+        memory.add(
+            spots,
+            kind,
+            (words, "any rate"),
+            |p| lift!(p => write_bytes_per_second, write_overhead),
+        );
     }
     if it.touched && p.partial_line > NO_TIME {
         let words = format!(
             "the {} for each line of {} B that is written in part in the memory of {{}}",
             p.partial_line, p.line_bytes
         );
-        memory.add(spots, LimitKind::PartialLines, (words, "none"), |p| p.partial_line = NO_TIME);
+        memory.add(spots, LimitKind::PartialLines, (words, "none"), |p| lift!(p => partial_line));
     }
 }
 
@@ -174,16 +176,19 @@ fn reads(spots: &mut Spots<'_>, it: &Use) {
     if p.read_bytes_per_second.is_finite() {
         let rate = rate_words(p.read_bytes_per_second);
         let words = format!("the {rate} at which the memory of {{}} is read");
-        memory.add(spots, LimitKind::MemoryRead, (words, "any rate"), |p| {
-            p.read_bytes_per_second = f64::INFINITY;
-        });
+        memory.add(
+            spots,
+            LimitKind::MemoryRead,
+            (words, "any rate"),
+            |p| lift!(p => read_bytes_per_second),
+        );
     }
     if p.read_slots < u32::MAX {
         let words = match p.read_slots {
             1 => "one read at once in the memory of {}".to_owned(),
             slots => format!("the {slots} reads at once in the memory of {{}}"),
         };
-        memory.add(spots, LimitKind::ReadSlots, (words, "any number"), |p| p.read_slots = u32::MAX);
+        memory.add(spots, LimitKind::ReadSlots, (words, "any number"), |p| lift!(p => read_slots));
     }
     let (now, which) = match p.short_read_bytes {
         0 => (p.completion_bytes, String::new()),
@@ -201,9 +206,12 @@ fn reads(spots: &mut Spots<'_>, it: &Use) {
         let percent = p.completion_single_share * 100.0;
         let unit = p.read_completion_boundary_bytes;
         let words = format!("the {percent:.3} % of {{}}'s completions in single units of {unit} B");
-        memory.add(spots, LimitKind::CompletionSize, (words, "none"), |p| {
-            p.completion_single_share = 0.0;
-        });
+        memory.add(
+            spots,
+            LimitKind::CompletionSize,
+            (words, "none"),
+            |p| lift!(p => completion_single_share),
+        );
     }
 }
 
@@ -246,24 +254,15 @@ fn latency(spots: &mut Spots<'_>, it: &Use) {
     let name = memory.name(file);
     let spot = spots.add(LimitKind::MemoryLatency, name, words, "none", move |file| {
         let p = memory.get_mut(file);
-        (p.read_latency, p.read_jitter, p.write_latency) = (NO_TIME, NO_TIME, NO_TIME);
-        (p.read_tail, p.read_tail_probability) = (NO_TIME, 0.0);
+        lift!(p => read_latency, read_jitter, write_latency, read_tail, read_tail_probability);
         if let Memory::Host(index) = memory {
             let part = Arc::make_mut(&mut file.hosts[index].part);
             lift_port_latency(&mut part.port);
-            part.parameters.iommu.iter_mut().for_each(|iommu| iommu.hit = NO_TIME);
+            part.parameters.iommu.iter_mut().for_each(|p| lift!(p => hit));
         }
     });
     spot.role = role;
 }
-
-/// Shortest clock period, with which a bus has any rate.
-const NO_CLOCK: Picoseconds = Picoseconds(1);
-/// Longest burst (AMBA AXI4, A3.4.1), and most beats of one.
-const LONGEST_BURST_BYTES: u32 = 4096;
-const MOST_BURST_BEATS: u32 = 256;
-/// Largest read-ahead (docs/engine.md).
-const LARGE_READ_AHEAD_BYTES: u32 = 1 << 20;
 
 /// The memory of an engine's card, if that reads or writes it.
 fn card(spots: &mut Spots<'_>, index: usize, is_read: bool) {
@@ -279,23 +278,23 @@ fn card(spots: &mut Spots<'_>, index: usize, is_read: bool) {
     let (any, none) = (|| "any rate".to_owned(), || "none".to_owned());
     let rate = if is_read { LimitKind::MemoryRead } else { LimitKind::SlowReader };
     let bus = rate_words(f64::from(p.axi_bytes) / p.axi_clock.as_seconds());
-    add(rate, format!("the {bus} of the bus to the memory on {{}}"), any(), |p| {
-        p.axi_clock = NO_CLOCK;
-    });
+    let words = format!("the {bus} of the bus to the memory on {{}}");
+    add(rate, words, any(), |p| lift!(p => axi_clock));
     let dram = rate_words(2.0 * f64::from(p.dram_bus_bytes) / p.dram_clock.as_seconds());
-    add(rate, format!("the {dram} of the DRAM on {{}}, less rows and refreshes"), any(), |p| {
-        (p.dram_clock, p.dram_row_change) = (NO_CLOCK, NO_TIME);
-        (p.dram_refresh_interval, p.dram_refresh) = (NO_TIME, NO_TIME);
-    });
+    let words = format!("the {dram} of the DRAM on {{}}, less rows and refreshes");
+    add(
+        rate,
+        words,
+        any(),
+        |p| lift!(p => dram_clock, dram_row_change, dram_refresh_interval, dram_refresh),
+    );
     let (latency, does) = match is_read {
         true => (p.read_latency, "answers"),
         false => (p.write_latency, "confirms a write"),
     };
     if latency > NO_TIME {
         let words = format!("the {latency} after which the memory on {{}} {does}");
-        add(LimitKind::MemoryLatency, words, none(), |p| {
-            (p.read_latency, p.write_latency) = (NO_TIME, NO_TIME);
-        });
+        add(LimitKind::MemoryLatency, words, none(), |p| lift!(p => read_latency, write_latency));
     }
     if p.copying == Copying::InTurn {
         let words = "the copier of {}, which reads a burst and then writes it".to_owned();
@@ -303,20 +302,19 @@ fn card(spots: &mut Spots<'_>, index: usize, is_read: bool) {
             p.copying = Copying::Overlapped;
         });
     }
+    let best = p.fastest();
     let burst = p.burst_bytes();
-    if burst < LONGEST_BURST_BYTES && p.burst_beats < MOST_BURST_BEATS {
+    let longest = CardMemoryParameters { burst_beats: best.burst_beats, ..p }.burst_bytes();
+    if burst < longest {
         let words = format!("bursts of {burst} B to the memory on {{}}");
-        let beats = MOST_BURST_BEATS.min(LONGEST_BURST_BYTES / p.axi_bytes);
-        add(LimitKind::PieceLength, words, size_words((beats * p.axi_bytes).into()), |p| {
-            p.burst_beats = MOST_BURST_BEATS.min(LONGEST_BURST_BYTES / p.axi_bytes);
+        add(LimitKind::PieceLength, words, size_words(longest.into()), |p| {
+            lift!(p => burst_beats);
             p.read_ahead_bytes = p.read_ahead_bytes.max(p.burst_bytes());
         });
     }
-    let ahead = p.read_ahead_bytes;
-    if is_read && ahead < LARGE_READ_AHEAD_BYTES {
+    let (ahead, most) = (p.read_ahead_bytes, best.read_ahead_bytes);
+    if is_read && ahead < most {
         let words = format!("the {} that {{}} reads ahead of its memory", size_words(ahead.into()));
-        add(LimitKind::Staging, words, size_words(LARGE_READ_AHEAD_BYTES.into()), |p| {
-            p.read_ahead_bytes = LARGE_READ_AHEAD_BYTES;
-        });
+        add(LimitKind::Staging, words, size_words(most.into()), |p| lift!(p => read_ahead_bytes));
     }
 }

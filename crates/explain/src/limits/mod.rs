@@ -183,6 +183,16 @@ type Edit = Arc<dyn Fn(&mut LabFile) + Send + Sync>;
 /// The best of all times.
 const NO_TIME: Picoseconds = Picoseconds::ZERO;
 
+/// Lifts parameters of some: each becomes the best that its declaration allows.
+macro_rules! lift {
+    ($parameters:expr => $($field:ident),+) => {{
+        use crosslane_fabric::parameters::Parameters as _;
+        let best = $parameters.fastest();
+        $($parameters.$field = best.$field;)+
+    }};
+}
+use lift;
+
 /// Returns the latency of a port there and back: what is fixed, and symbol times of its link.
 fn port_latency(port: &PortParameters) -> (Picoseconds, u32) {
     (port.receive_latency + port.transmit_latency, port.receive_symbols + port.transmit_symbols)

@@ -4,20 +4,19 @@
 
 use crosslane_driver::network_processor::{Buffers, Requests};
 use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, NgetOptions, Scenario};
+use crosslane_fabric::parameters::Parameters;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::{Requester, network_ways};
 use super::{
-    Explainable, Levers, NO_TIME, SHORT_BYTES, Short, Spots, lengthened, lever, levers_of,
+    Explainable, Levers, NO_TIME, SHORT_BYTES, Short, Spots, lengthened, lever, levers_of, lift,
 };
 use crate::search::Lever;
 
 /// Fewest loops of a shortened run of gets.
 const SHORT_LOOPS: u64 = 16;
-/// Largest staging memory of a network processor, bytes (docs/network-processor.md).
-const LARGE_STAGING_BYTES: u32 = 1 << 16;
 /// Most lanes of a cable, and the highest rate of each, bits per second.
 const MOST_LANES: u8 = 8;
 const MOST_LANE_BITS: u64 = 5_000_000_000;
@@ -78,34 +77,35 @@ fn processors_of(spots: &mut Spots<'_>) {
     for requester in spots.ways.requesters() {
         let Requester::Processor(index) = requester else { continue };
         let Some(processor) = spots.file.endpoints[index].part.network_processor else { continue };
-        let mut add = |kind, words, lifted: String, role, edit: fn(&mut _)| {
+        let mut add = |kind, words, lifted, role, edit: fn(&mut _)| {
             let spot = spots.endpoint(index, kind, words, lifted, move |part| {
                 part.network_processor.iter_mut().for_each(edit);
             });
             spot.role = role;
         };
-        let (none, bytes) = (|| "none".to_owned(), processor.staging_bytes);
-        if bytes < LARGE_STAGING_BYTES {
+        let none = || "none".to_owned();
+        let (bytes, most) = (processor.staging_bytes, processor.fastest().staging_bytes);
+        if bytes < most {
             let bytes = size_words(bytes.into());
             let words = format!("the staging memory of {bytes} for each channel of {{}}");
-            let lifted = size_words(LARGE_STAGING_BYTES.into());
-            add(LimitKind::Staging, words, lifted, "", |it| {
-                it.staging_bytes = LARGE_STAGING_BYTES;
-            });
+            let lifted = size_words(most.into());
+            add(LimitKind::Staging, words, lifted, "", |p| lift!(p => staging_bytes));
         }
         let interval = processor.request_interval;
         if interval > NO_TIME {
             let words = format!("the {interval} from one request of {{}} to the next");
-            add(LimitKind::DescriptorGap, words, none(), "", |it| it.request_interval = NO_TIME);
+            add(LimitKind::DescriptorGap, words, none(), "", |p| lift!(p => request_interval));
         }
         let sum = processor.request_latency + processor.send_latency + processor.receive_latency;
         if sum > NO_TIME {
             let words = format!("the {sum} within {{}}, for request and datagram");
-            add(LimitKind::EndpointLatency, words, none(), "network processor", |it| {
-                it.request_latency = NO_TIME;
-                it.send_latency = NO_TIME;
-                it.receive_latency = NO_TIME;
-            });
+            add(
+                LimitKind::EndpointLatency,
+                words,
+                none(),
+                "network processor",
+                |p| lift!(p => request_latency, send_latency, receive_latency),
+            );
         }
     }
 }

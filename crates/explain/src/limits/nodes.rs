@@ -3,14 +3,17 @@
 //! a root complex, translation of addresses, and cores.
 
 use crosslane_fabric::LinkDirection;
-use crosslane_fabric::parameters::{Forwarding, HopParameters, PeerReadParameters, PeerToPeer};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_fabric::parameters::{Forwarding, Parameters, PeerReadParameters, PeerToPeer};
 use crosslane_results::LimitKind;
 
 use super::memories::rate_words;
 use super::requesters::latency;
 use super::ways::{PortRef, Requester, Target, Transfer};
-use super::{NO_TIME, Spots};
+use super::{NO_TIME, Spots, lift};
+
+/// The best rule for transfers between root ports.
+const AT_ONCE: PeerToPeer =
+    PeerToPeer::Allowed { latency: NO_TIME, bytes_per_second: f64::INFINITY };
 
 pub(super) fn find(spots: &mut Spots<'_>) {
     redirection(spots);
@@ -77,7 +80,6 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         }
         _ => None,
     };
-    let at_once = PeerToPeer::Allowed { latency: NO_TIME, bytes_per_second: f64::INFINITY };
     let own = |transfer: &Transfer| ways.peers(spots.file, transfer);
     for index in ways.hosts(|transfer| passes(transfer) && own(transfer).is_none()) {
         let host = &spots.file.hosts[index];
@@ -90,7 +92,7 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         };
         let Some(words) = words else { continue };
         spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", move |part| {
-            part.parameters.peer_to_peer = at_once;
+            part.parameters.peer_to_peer = AT_ONCE;
         });
     }
     let mut pairs: Vec<usize> = ways.transfers.iter().filter_map(own).collect();
@@ -103,7 +105,7 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         let host = spots.file.root_link(&pair.first).map(|link| &spots.file.links[link].upper);
         let host = host.map_or("", String::as_str);
         spots.add(LimitKind::PeerToPeer, host, words, "any rate, at once", move |file| {
-            file.peers[index].peer_to_peer = at_once;
+            file.peers[index].peer_to_peer = AT_ONCE;
         });
     }
 }
@@ -143,10 +145,9 @@ fn between_sockets(spots: &mut Spots<'_>) {
         };
         spots.host(index, LimitKind::SocketHop, words, "any rate, at once", |part| {
             let Some(sockets) = &mut part.parameters.sockets else { return };
-            let (latency, bytes_per_second) = (NO_TIME, f64::INFINITY);
-            sockets.hop = HopParameters { latency, bytes_per_second };
+            sockets.hop = sockets.hop.fastest();
             if sockets.peer_to_peer != PeerToPeer::Forbidden {
-                sockets.peer_to_peer = PeerToPeer::Allowed { latency, bytes_per_second };
+                sockets.peer_to_peer = AT_ONCE;
             }
         });
     }
@@ -203,8 +204,7 @@ fn cores(spots: &mut Spots<'_>) {
         if cpu.uncached_store + cpu.uncached_load > NO_TIME {
             let words = format!("the {} for each store of a core of {{}}", cpu.uncached_store);
             spots.host(index, LimitKind::Processor, words, "none", |part| {
-                let cpu = &mut part.parameters.cpu;
-                (cpu.uncached_store, cpu.uncached_load) = (NO_TIME, NO_TIME);
+                lift!(part.parameters.cpu => uncached_store, uncached_load);
             });
         }
     }
@@ -235,7 +235,7 @@ pub(super) fn find_iommus(spots: &mut Spots<'_>) {
         let words = format!("misses of {{}}'s IOTLB {pages}, walks of {walk} for them, {at_once}");
         // A miss that takes no time equals a hit, even the first one of a page.
         spots.host(index, LimitKind::Iotlb, words, "every page held", |part| {
-            part.parameters.iommu.iter_mut().for_each(|iommu| iommu.walk = Picoseconds::ZERO);
+            part.parameters.iommu.iter_mut().for_each(|p| lift!(p => walk));
         });
     }
 }

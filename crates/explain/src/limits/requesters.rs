@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Requesters: the pace of DMA engines and generic endpoints, and their reads in flight.
 
-use crosslane_fabric::parameters::RequesterParameters;
+use std::sync::Arc;
+
+use crosslane_fabric::parameters::{Parameters, RequesterParameters};
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::{EndpointPart, EngineParameters};
 use crosslane_pcie::units::Picoseconds;
@@ -10,93 +12,12 @@ use crosslane_results::quantity::size_words;
 
 use super::memories::rate_words;
 use super::ways::{Feed, Requester, Target, Ways};
-use super::{NO_TIME, Spots, lift_port_latency, port_latency, with_symbols};
+use super::{NO_TIME, Spots, lift, lift_port_latency, port_latency, with_symbols};
 
 /// Tags of 8 bits, which every completer accepts (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;
-/// Tags of a requester with 10-bit tags (PCIe 6.x 2.2.6.2).
-const MOST_TAGS: u16 = 1024;
-/// Tags that each channel of an engine reserves for its descriptors.
-const FETCH_TAGS: u16 = 4;
 /// Largest FIFO that is tried: more than any link carries in a round trip of credits.
 const LARGE_FIFO_BYTES: u32 = 1 << 20;
-/// Largest fetch of descriptors (docs/engine.md).
-const LARGE_FETCH: u16 = 128;
-/// Widest datapath of an engine, bytes.
-const MOST_DATAPATH_BYTES: u32 = 1024;
-/// Longest read that a register allows, bytes (PCIe 6.x 7.5.3.4).
-const LONGEST_READ_BYTES: u32 = 4096;
-
-/// Staging memory of a network processor beyond its longest read, bytes.
-const NETWORK_STAGING_BYTES: u32 = 256;
-
-/// Constants that engines and generic requesters have in common.
-struct Pace {
-    datapath_bytes: u32,
-    clock: Picoseconds,
-    idle_clocks: u32,
-    gap: Picoseconds,
-    tags: u16,
-    most_tags: u16,
-    max_read_bytes: u32,
-}
-
-fn pace(file: &LabFile, requester: Requester) -> Option<Pace> {
-    let part = &file.endpoints[requester.endpoint()?].part;
-    let p = &part.parameters.requester;
-    match (requester, part.engine) {
-        (Requester::Engine(_), Some(engine)) => Some(Pace {
-            datapath_bytes: engine.datapath_bytes,
-            clock: engine.clock,
-            idle_clocks: engine.idle_clocks_per_tlp,
-            gap: NO_TIME,
-            tags: engine.tags,
-            most_tags: TAGS.min(MOST_TAGS - FETCH_TAGS * channels(&engine)),
-            max_read_bytes: engine.max_read_bytes,
-        }),
-        _ => Some(Pace {
-            datapath_bytes: p.datapath_bytes,
-            clock: p.clock,
-            idle_clocks: p.idle_clocks_per_tlp,
-            gap: p.tlp_gap,
-            tags: p.tags,
-            most_tags: TAGS,
-            max_read_bytes: p.max_read_bytes,
-        }),
-    }
-}
-
-fn channels(engine: &EngineParameters) -> u16 {
-    [engine.h2c_channels, engine.c2h_channels, engine.peer_channels].map(u16::from).iter().sum()
-}
-
-/// Changes a generic requester together with the engine, network processor or adapter of its part,
-/// which has the same constants.
-pub(super) fn edit_both(
-    part: &mut EndpointPart,
-    generic: impl FnOnce(&mut RequesterParameters),
-    engine: impl FnOnce(&mut EngineParameters),
-) {
-    generic(&mut part.parameters.requester);
-    if let Some(parameters) = &mut part.engine {
-        engine(parameters);
-    }
-    if let Some(processor) = &mut part.network_processor {
-        let same = &part.parameters.requester;
-        processor.tags = same.tags;
-        processor.max_write_bytes = same.max_write_bytes;
-        processor.max_read_bytes = same.max_read_bytes;
-        // Staging memory holds a longest read, and a partial datagram at each end.
-        let least = same.max_read_bytes + NETWORK_STAGING_BYTES;
-        processor.staging_bytes = processor.staging_bytes.max(least);
-    }
-    if let Some(nic) = &mut part.nic {
-        let same = &part.parameters.requester;
-        nic.tags = same.tags;
-        nic.max_write_bytes = same.max_write_bytes;
-        nic.max_read_bytes = same.max_read_bytes;
-    }
-}
 
 /// Adds a limit of an endpoint's engine.
 fn engine(
@@ -106,20 +27,27 @@ fn engine(
     (words, lifted): (String, String),
     edit: fn(&mut EngineParameters),
 ) {
-    spots.endpoint(index, kind, words, lifted, move |part| edit_both(part, |_| (), edit));
+    spots.endpoint(index, kind, words, lifted, move |part| {
+        part.engine.iter_mut().for_each(edit);
+    });
+}
+
+/// Constants of an endpoint's requester, which are also those of its device.
+fn of(file: &LabFile, index: usize) -> RequesterParameters {
+    file.endpoints[index].part.parameters.requester
 }
 
 pub(super) fn find(spots: &mut Spots<'_>) {
     for requester in spots.ways.requesters() {
         let Some(index) = requester.endpoint() else { continue };
-        let Some(pace) = pace(spots.file, requester) else { continue };
-        between_tlps(spots, index, &pace);
-        datapath(spots, requester, index, &pace);
+        let is_generic = matches!(requester, Requester::Generic(_));
+        between_tlps(spots, requester, index);
+        datapath(spots, requester, index);
         let reads = spots.reads(requester);
         if reads {
-            reads_in_flight(spots, index, &pace);
+            reads_in_flight(spots, index);
         }
-        if let Requester::Generic(_) = requester {
+        if is_generic {
             operation_gaps(spots, index, reads);
             rates(spots, index);
         }
@@ -129,35 +57,36 @@ pub(super) fn find(spots: &mut Spots<'_>) {
 }
 
 /// Idle clocks and gaps after each TLP.
-fn between_tlps(spots: &mut Spots<'_>, index: usize, pace: &Pace) {
-    let words = match (pace.idle_clocks, pace.gap) {
+fn between_tlps(spots: &mut Spots<'_>, requester: Requester, index: usize) {
+    let p = of(spots.file, index);
+    let gap = if let Requester::Engine(_) = requester { NO_TIME } else { p.tlp_gap };
+    let words = match (p.idle_clocks_per_tlp, gap) {
         (0, Picoseconds::ZERO) => return,
         (0, gap) => format!("the gap of {gap} after each TLP of {{}}"),
         (1, _) => "the idle clock after each TLP of {}".to_owned(),
         (clocks, _) => format!("the {clocks} idle clocks after each TLP of {{}}"),
     };
     spots.endpoint(index, LimitKind::IdleClocks, words, "none", |part| {
-        let generic = |p: &mut RequesterParameters| {
-            (p.idle_clocks_per_tlp, p.tlp_gap) = (0, NO_TIME);
-        };
-        edit_both(part, generic, |p| p.idle_clocks_per_tlp = 0);
+        part.edit_requester(|p| lift!(p => idle_clocks_per_tlp, tlp_gap));
     });
 }
 
 /// The datapath; for an engine that forwards the data of its receive queue, the drain of that
 /// queue.
-fn datapath(spots: &mut Spots<'_>, requester: Requester, index: usize, pace: &Pace) {
+fn datapath(spots: &mut Spots<'_>, requester: Requester, index: usize) {
     let ways = spots.ways;
     let mut own = ways.transfers.iter().filter(|it| it.requester == requester);
     // Ping-pong has one message in flight, so no receive queue fills.
     let drains = own.all(|it| it.feed == Feed::Lane) && !is_ping_pong(ways);
     let kind = if drains { LimitKind::SlowReader } else { LimitKind::Datapath };
-    width(spots, kind, index, (pace.datapath_bytes, pace.clock));
+    width(spots, kind, index);
 }
 
 /// Width and clock of an endpoint's datapath, through which it sends or drains a receive queue.
-fn width(spots: &mut Spots<'_>, kind: LimitKind, index: usize, (bytes, clock): (u32, Picoseconds)) {
-    if bytes == 0 || bytes > MOST_DATAPATH_BYTES / 2 {
+fn width(spots: &mut Spots<'_>, kind: LimitKind, index: usize) {
+    let p = of(spots.file, index);
+    let (bytes, clock) = (p.datapath_bytes, p.clock);
+    if bytes == 0 || bytes > p.fastest().datapath_bytes / 2 {
         return;
     }
     let what = match kind {
@@ -166,7 +95,7 @@ fn width(spots: &mut Spots<'_>, kind: LimitKind, index: usize, (bytes, clock): (
     };
     let words = format!("the {what} of {{}}, {bytes} B each {clock}");
     spots.endpoint(index, kind, words, "twice as wide", move |part| {
-        edit_both(part, |p| p.datapath_bytes = bytes * 2, |p| p.datapath_bytes = bytes * 2);
+        part.edit_requester(|p| p.datapath_bytes = bytes * 2);
     });
 }
 
@@ -182,8 +111,9 @@ fn receivers(spots: &mut Spots<'_>) {
             continue;
         }
         seen.push(index);
-        let Some(engine) = file.endpoints[index].part.engine else { continue };
-        width(spots, LimitKind::SlowReader, index, (engine.datapath_bytes, engine.clock));
+        if file.endpoints[index].part.engine.is_some() {
+            width(spots, LimitKind::SlowReader, index);
+        }
     }
 }
 
@@ -192,47 +122,42 @@ fn is_ping_pong(ways: &Ways) -> bool {
     ways.transfers.iter().all(|transfer| matches!(transfer.target, Target::Lane(_)))
 }
 
-fn reads_in_flight(spots: &mut Spots<'_>, index: usize, pace: &Pace) {
-    let (tags, most) = (pace.tags, pace.most_tags);
-    if tags < most {
+fn reads_in_flight(spots: &mut Spots<'_>, index: usize) {
+    let p = of(spots.file, index);
+    let tags = p.tags;
+    if tags < TAGS {
         let words = match tags {
             1 => "the one tag of {}".to_owned(),
             _ => format!("the {tags} tags of {{}}"),
         };
-        spots.endpoint(index, LimitKind::Tags, words, format!("{most} tags"), move |part| {
-            let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.tags = most);
-            edit_both(part, |p| p.tags = most, engine);
+        spots.endpoint(index, LimitKind::Tags, words, format!("{TAGS} tags"), |part| {
+            hold_reads(part, |p| p.tags = TAGS);
             // Tags beyond 5 bits have to be enabled.
             part.port.capability.extended_tags = true;
         });
     }
-    let (bytes, longest) = (pace.max_read_bytes, LONGEST_READ_BYTES);
+    let (bytes, longest) = (p.max_read_bytes, p.fastest().max_read_bytes);
     if bytes < longest {
         let words = format!("reads of {bytes} B, the longest that {{}} can ask for");
         let lifted = size_words(longest.into());
         let name = &spots.file.endpoints[index].name;
         spots.add(LimitKind::ReadLength, name, words, lifted, move |file| {
-            let part = std::sync::Arc::make_mut(&mut file.endpoints[index].part);
-            let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.max_read_bytes = longest);
-            edit_both(part, |p| p.max_read_bytes = longest, engine);
+            let part = Arc::make_mut(&mut file.endpoints[index].part);
+            hold_reads(part, |p| lift!(p => max_read_bytes));
             file.hosts.iter_mut().for_each(|host| host.max_read_request_bytes = longest);
         });
     }
 }
 
-/// Gives an engine more or longer reads. Staging memory that held a longest read of every tag still
-/// does afterwards.
-fn hold_reads(engine: &mut EngineParameters, change: impl FnOnce(&mut EngineParameters)) {
+/// Gives a requester more or longer reads. Staging memory of an engine that held a longest read of
+/// every tag still does afterwards.
+fn hold_reads(part: &mut EndpointPart, change: impl FnOnce(&mut RequesterParameters)) {
     let read_bytes = |p: &EngineParameters| u32::from(p.tags) * p.max_read_bytes;
-    let held_all = engine.staging_bytes >= read_bytes(engine);
-    change(engine);
-    let bytes = if held_all { read_bytes(engine).next_power_of_two() } else { 0 };
-    engine.staging_bytes = engine.staging_bytes.max(bytes).max(least_staging_bytes(engine));
-}
-
-/// Returns the least staging memory of an engine: a longest read and a longest write.
-pub(super) fn least_staging_bytes(engine: &EngineParameters) -> u32 {
-    (engine.max_read_bytes + engine.max_write_bytes).next_power_of_two()
+    let held_all = part.engine.is_some_and(|p| p.staging_bytes >= read_bytes(&p));
+    part.edit_requester(change);
+    for p in part.engine.iter_mut().filter(|_| held_all) {
+        p.staging_bytes = p.staging_bytes.max(read_bytes(p).next_power_of_two());
+    }
 }
 
 /// The gap between operations of a generic requester, or their interval.
@@ -247,8 +172,7 @@ fn operation_gaps(spots: &mut Spots<'_>, index: usize, reads: bool) {
         (_, interval) => format!("the {interval} from one operation of {{}} to the next"),
     };
     spots.endpoint(index, LimitKind::DescriptorGap, words, "none", |part| {
-        let p = &mut part.parameters.requester;
-        (p.operation_gap, p.write_interval, p.read_interval) = (NO_TIME, NO_TIME, NO_TIME);
+        lift!(part.parameters.requester => operation_gap, write_interval, read_interval);
     });
 }
 
@@ -261,8 +185,8 @@ fn rates(spots: &mut Spots<'_>, index: usize) {
         let spot = spots.endpoint(index, LimitKind::Datapath, words, "any rate", move |part| {
             let p = &mut part.parameters.requester;
             match role {
-                "reads" => p.read_bytes_per_second = f64::INFINITY,
-                _ => p.write_bytes_per_second = f64::INFINITY,
+                "reads" => lift!(p => read_bytes_per_second),
+                _ => lift!(p => write_bytes_per_second),
             }
         });
         spot.role = role;
@@ -319,17 +243,17 @@ pub(super) fn descriptors(spots: &mut Spots<'_>, from_ring: bool) {
         if gap > NO_TIME {
             let words = format!("the gap of {gap} after each descriptor of {{}}");
             spots.endpoint(index, LimitKind::DescriptorGap, words, "none", |part| {
-                edit_both(part, |p| p.operation_gap = NO_TIME, |p| p.descriptor_gap = NO_TIME);
+                part.edit_requester(|p| lift!(p => operation_gap));
             });
         }
-        let batch = p.fetch_batch;
-        if from_ring && batch < LARGE_FETCH {
+        let (batch, most) = (p.fetch_batch, p.fastest().fetch_batch);
+        if from_ring && batch < most {
             let words = match batch {
                 1 => "the descriptor fetches of {}, one by one".to_owned(),
                 _ => format!("the descriptor fetches of {{}}, {batch} at once"),
             };
-            let said = (words, format!("{LARGE_FETCH} at once"));
-            engine(spots, index, LimitKind::DescriptorFetch, said, |p| p.fetch_batch = LARGE_FETCH);
+            let said = (words, format!("{most} at once"));
+            engine(spots, index, LimitKind::DescriptorFetch, said, |p| lift!(p => fetch_batch));
         }
         let reading = p.reading_descriptors;
         if reading < u16::MAX && spots.reads(requester) {
@@ -338,9 +262,13 @@ pub(super) fn descriptors(spots: &mut Spots<'_>, from_ring: bool) {
                 _ => format!("the {reading} descriptors at once that are read for by {{}}"),
             };
             let said = (words, "any number".to_owned());
-            engine(spots, index, LimitKind::ReadingDescriptors, said, |p| {
-                p.reading_descriptors = u16::MAX;
-            });
+            engine(
+                spots,
+                index,
+                LimitKind::ReadingDescriptors,
+                said,
+                |p| lift!(p => reading_descriptors),
+            );
         }
     }
 }
@@ -366,7 +294,6 @@ pub(super) fn latency(spots: &mut Spots<'_>, index: usize, is_generic: bool) {
     spots.endpoint(index, LimitKind::EndpointLatency, words, "none", |part| {
         lift_port_latency(&mut part.port);
         let p = &mut part.parameters.requester;
-        (p.write_start, p.read_start, p.read_finish) = (NO_TIME, NO_TIME, NO_TIME);
-        p.copy_bytes_per_second = f64::INFINITY;
+        lift!(p => write_start, read_start, read_finish, copy_bytes_per_second);
     });
 }

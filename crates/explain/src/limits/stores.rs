@@ -7,7 +7,7 @@ use crosslane_results::LimitKind;
 use crosslane_results::quantity::size_words;
 
 use super::ways::store_ways;
-use super::{Explainable, Levers, NO_TIME, Short, Spots, lengthened, lever, levers_of};
+use super::{Explainable, Levers, NO_TIME, Short, Spots, lengthened, lever, levers_of, lift};
 use crate::search::Lever;
 
 /// Bytes of a store in the integer loop.
@@ -85,7 +85,7 @@ fn processor(spots: &mut Spots<'_>, work: &StoreWork) {
     if work.options.mapping == Mapping::WriteCombined && combining.store > NO_TIME {
         let words = format!("the {} for each store of a core of {{}}", combining.store);
         spots.host(0, LimitKind::Processor, words, "none", |part| {
-            part.parameters.cpu.combining.iter_mut().for_each(|it| it.store = NO_TIME);
+            part.parameters.cpu.combining.iter_mut().for_each(|p| lift!(p => store));
         });
     }
 }
@@ -98,6 +98,6 @@ fn memory(spots: &mut Spots<'_>, work: &StoreWork) {
     let Some(memory) = memory.filter(|memory| memory.write_interval > NO_TIME) else { return };
     let words = format!("the memory of {{}}, {} for each write", memory.write_interval);
     spots.endpoint(index, LimitKind::SlowReader, words, "any rate", |part| {
-        part.memory_card.iter_mut().for_each(|it| it.write_interval = NO_TIME);
+        part.memory_card.iter_mut().for_each(|p| lift!(p => write_interval));
     });
 }

@@ -2,6 +2,8 @@
 //! Parameters of a device or another part from one declaration: structure, bounds, check, and keys
 //! in lab files.
 
+use std::convert::Infallible;
+
 use crosslane_pcie::kinds;
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
@@ -21,20 +23,22 @@ pub struct Parameter {
     pub words: &'static str,
 }
 
-/// Type of a parameter.
+/// Type of a parameter, with its bounds. In [`Parameters::ALL`] bounds that depend on other
+/// parameters are those of the type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ParameterKind {
-    /// Whole number between two. Bounds that depend on other parameters are left to
-    /// [`Parameters::check`].
+    /// Whole number between two.
     Whole(u64, u64),
+    /// Whole number between two that costs time: with less of it a device is faster.
+    Cost(u64, u64),
     /// Whole number between two, or without limit: `u32::MAX`.
     WholeOrInfinite(u64, u64),
     /// Power of two between two.
     PowerOfTwo(u64, u64),
     /// One of these numbers.
     OneOf(&'static [u64]),
-    /// Time.
-    Time,
+    /// Time between two, picoseconds.
+    Time(u64, u64),
     /// Rate in bytes per second, or without limit.
     Rate,
     /// Probability or share, 0 up to this.
@@ -43,6 +47,67 @@ pub enum ParameterKind {
     Truth,
     /// One of these words, by its index.
     Choice(&'static [&'static str]),
+}
+
+impl ParameterKind {
+    /// Returns it with other bounds, if it is a whole number or a time.
+    pub const fn within(self, least: u64, most: u64) -> Self {
+        match self {
+            Self::Whole(..) => Self::Whole(least, most),
+            Self::Time(..) => Self::Time(least, most),
+            other => other,
+        }
+    }
+
+    /// Returns the value with which a device is fastest; `None` if it has no such end.
+    fn fastest(self) -> Option<Value> {
+        Some(match self {
+            Self::Whole(_, most) | Self::PowerOfTwo(_, most) => Value::Whole(most),
+            Self::Cost(least, _) | Self::Time(least, _) => Value::Whole(least),
+            Self::WholeOrInfinite(..) => Value::Whole(u32::MAX.into()),
+            Self::OneOf(numbers) => Value::Whole(numbers[numbers.len() - 1]),
+            Self::Rate => Value::Real(f64::INFINITY),
+            Self::Share(_) => Value::Real(0.0),
+            Self::Truth | Self::Choice(_) => return None,
+        })
+    }
+}
+
+impl Parameter {
+    /// Whether a value stands for a parameter that is left out.
+    fn is_absent(&self, value: Value) -> bool {
+        value == Value::Absent || value == Value::Whole(0) && self.absent == Absent::Nothing
+    }
+
+    /// Returns the value within bounds that is closest to a value; of powers of two, the next.
+    fn nearest(&self, kind: ParameterKind, value: Value) -> Value {
+        let Value::Whole(number) = value else { return value };
+        Value::Whole(match kind {
+            _ if self.is_absent(value) => number,
+            ParameterKind::Whole(least, most)
+            | ParameterKind::Cost(least, most)
+            | ParameterKind::Time(least, most) => number.clamp(least, most),
+            ParameterKind::PowerOfTwo(least, most) => number.clamp(least, most).next_power_of_two(),
+            _ => number,
+        })
+    }
+
+    /// Checks a value against bounds.
+    fn check(&self, kind: ParameterKind, value: Value) -> Result<(), ParameterError> {
+        let Value::Whole(number) = value else { return Ok(()) };
+        let name = (self.name, self.key);
+        match kind {
+            _ if self.is_absent(value) => Ok(()),
+            ParameterKind::WholeOrInfinite(..) if number == u32::MAX.into() => Ok(()),
+            ParameterKind::Whole(least, most)
+            | ParameterKind::WholeOrInfinite(least, most)
+            | ParameterKind::Cost(least, most)
+            | ParameterKind::Time(least, most) => within(name, number, least, most),
+            ParameterKind::PowerOfTwo(least, most) => power_of_two(name, number, least, most),
+            ParameterKind::OneOf(numbers) => one_of(name, number, numbers),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Meaning of a parameter's or key's absence.
@@ -68,7 +133,7 @@ pub enum Value {
 }
 
 /// Parameters of a device or another part.
-pub trait Parameters: Sized {
+pub trait Parameters: Copy {
     /// All parameters, in the order of the structure.
     const ALL: &'static [Parameter];
 
@@ -78,11 +143,55 @@ pub trait Parameters: Sized {
     /// Returns the first error of `value`.
     fn of<E>(value: impl FnMut(&'static Parameter) -> Result<Value, E>) -> Result<Self, E>;
 
+    /// Changes each parameter, given its kind, with the bounds that the others leave it, and its
+    /// value.
+    ///
+    /// # Errors
+    /// Returns the first error of `change`.
+    fn each<E>(
+        &mut self,
+        change: impl FnMut(&'static Parameter, ParameterKind, Value) -> Result<Value, E>,
+    ) -> Result<(), E>;
+
     /// Checks that a device can be built with these parameters.
     ///
     /// # Errors
     /// Returns the first parameter that is out of bounds.
     fn check(&self) -> Result<(), ParameterError>;
+
+    /// Checks each parameter alone.
+    ///
+    /// # Errors
+    /// Returns the first parameter that is out of bounds.
+    fn check_each(&self) -> Result<(), ParameterError> {
+        let mut all = *self;
+        all.each(|parameter, kind, value| parameter.check(kind, value).map(|()| value))
+    }
+
+    /// Returns them with each at the end of its bounds that makes a device fastest: the value to
+    /// which a limit is lifted. Truth values and choices stay.
+    fn fastest(&self) -> Self {
+        let mut all = *self;
+        let Ok(()) =
+            all.each(|_, kind, value| Ok::<_, Infallible>(kind.fastest().unwrap_or(value)));
+        all
+    }
+
+    /// Brings each within its bounds, after others have changed on which these depend.
+    fn fit(&mut self) {
+        let Ok(()) =
+            self.each(|parameter, kind, value| Ok::<_, Infallible>(parameter.nearest(kind, value)));
+    }
+
+    /// Returns the value of the parameter with a key in lab files, if there is one.
+    fn value(&self, key: &str) -> Option<Value> {
+        let (mut all, mut found) = (*self, None);
+        let Ok(()) = all.each(|parameter, _, value| {
+            found = found.or((parameter.key == key).then_some(value));
+            Ok::<_, Infallible>(value)
+        });
+        found
+    }
 
     /// Asserts that a device can be built with these parameters.
     ///
@@ -169,8 +278,8 @@ pub trait Number: Copy {
     /// Its kind, of whole numbers with the bounds of the type.
     const KIND: ParameterKind;
 
-    /// Returns it as the number that is checked.
-    fn number(self) -> u64;
+    /// Returns its value.
+    fn value(self) -> Value;
 
     /// Returns the value of a number that the type has; 0, zero or none if it is left out.
     fn of(value: Value) -> Self;
@@ -182,24 +291,14 @@ impl Value {
     }
 }
 
-impl ParameterKind {
-    /// Returns it with other bounds, if it is a whole number.
-    pub const fn within(self, least: u64, most: u64) -> Self {
-        match self {
-            Self::Whole(..) => Self::Whole(least, most),
-            other => other,
-        }
-    }
-}
-
 macro_rules! numbers {
     ($($kind:ident)*) => {$(
         impl Number for $kind {
             const KIND: ParameterKind =
                 ParameterKind::Whole(0, $kind::MAX as u64 >> ($kind::BITS / 64));
 
-            fn number(self) -> u64 {
-                self.into()
+            fn value(self) -> Value {
+                Value::Whole(self.into())
             }
 
             fn of(value: Value) -> Self {
@@ -212,10 +311,10 @@ macro_rules! numbers {
 numbers!(u8 u16 u32 u64);
 
 impl Number for Picoseconds {
-    const KIND: ParameterKind = ParameterKind::Time;
+    const KIND: ParameterKind = ParameterKind::Time(0, u64::MAX);
 
-    fn number(self) -> u64 {
-        self.0
+    fn value(self) -> Value {
+        Value::Whole(self.0)
     }
 
     fn of(value: Value) -> Self {
@@ -224,10 +323,10 @@ impl Number for Picoseconds {
 }
 
 impl Number for Option<Picoseconds> {
-    const KIND: ParameterKind = ParameterKind::Time;
+    const KIND: ParameterKind = Picoseconds::KIND;
 
-    fn number(self) -> u64 {
-        self.map_or(0, |time| time.0)
+    fn value(self) -> Value {
+        self.map_or(Value::Absent, Number::value)
     }
 
     fn of(value: Value) -> Self {
@@ -238,8 +337,8 @@ impl Number for Option<Picoseconds> {
 impl Number for bool {
     const KIND: ParameterKind = ParameterKind::Truth;
 
-    fn number(self) -> u64 {
-        self.into()
+    fn value(self) -> Value {
+        Value::Whole(self.into())
     }
 
     fn of(value: Value) -> Self {
@@ -250,8 +349,8 @@ impl Number for bool {
 impl Number for f64 {
     const KIND: ParameterKind = ParameterKind::Rate;
 
-    fn number(self) -> u64 {
-        self as u64
+    fn value(self) -> Value {
+        Value::Real(self)
     }
 
     fn of(value: Value) -> Self {
@@ -263,7 +362,7 @@ impl Number for f64 {
 /// with `_ns` behind it. Bounds are one of
 ///
 /// * `any` that the type has;
-/// * `least, most`;
+/// * `least, most`, and `cost, least, most` of a number with less of which a device is faster;
 /// * `power of two, least, most`;
 /// * `one of, numbers`;
 /// * `or infinite, least, most`: without limit, `u32::MAX` stands for it;
@@ -300,14 +399,7 @@ macro_rules! parameters {
             /// # Errors
             /// Returns the first parameter that is out of bounds.
             pub fn check(&self) -> Result<(), $crate::parameters::ParameterError> {
-                $({
-                    let name = (
-                        $crate::parameters!(@name $field $kind),
-                        $crate::parameters!(@key $field $kind $bounds),
-                    );
-                    let value = $crate::parameters::Number::number(self.$field);
-                    $crate::parameters!(@check self name value $bounds)
-                }?;)*
+                $crate::parameters::Parameters::check_each(self)?;
                 $($(self.$part.as_ref().map_or(Ok(()), |part| part.check())?;)*)?
                 $(self.$more()?;)?
                 Ok(())
@@ -338,6 +430,26 @@ macro_rules! parameters {
                 })
             }
 
+            fn each<E>(
+                &mut self,
+                mut change: impl FnMut(
+                    &'static $crate::parameters::Parameter,
+                    $crate::parameters::ParameterKind,
+                    $crate::parameters::Value,
+                ) -> Result<$crate::parameters::Value, E>,
+            ) -> Result<(), E> {
+                let mut all = Self::ALL.iter();
+                $(
+                    let kind = $crate::parameters!(@bounded self $kind $bounds);
+                    if let Some(parameter) = all.next() {
+                        let value = $crate::parameters::Number::value(self.$field);
+                        self.$field =
+                            $crate::parameters::Number::of(change(parameter, kind, value)?);
+                    }
+                )*
+                Ok(())
+            }
+
             fn check(&self) -> Result<(), $crate::parameters::ParameterError> {
                 self.check()
             }
@@ -362,6 +474,9 @@ macro_rules! parameters {
     (@absent [power of two, $least:expr, $most:expr; $value:expr]) => {
         $crate::parameters::Absent::Is($value as f64)
     };
+    (@absent [cost, $least:expr, $most:expr; $value:expr]) => {
+        $crate::parameters::Absent::Is($value as f64)
+    };
     (@absent [$least:expr, $most:expr; $value:expr]) => {
         $crate::parameters::Absent::Is($value as f64)
     };
@@ -380,6 +495,9 @@ macro_rules! parameters {
     (@kind $kind:tt [|$all:ident| $($bounds:tt)*]) => {
         <$kind as $crate::parameters::Number>::KIND
     };
+    (@kind $kind:tt [cost, $least:expr, $most:expr $(; $value:expr)?]) => {
+        $crate::parameters::ParameterKind::Cost($least, $most)
+    };
     (@kind $kind:tt [one of, $numbers:expr]) => {
         $crate::parameters::ParameterKind::OneOf($numbers)
     };
@@ -389,36 +507,9 @@ macro_rules! parameters {
     (@kind $kind:tt [$least:expr, $most:expr $(; $value:expr)?]) => {
         <$kind as $crate::parameters::Number>::KIND.within($least, $most)
     };
-    (@check $self:ident $name:ident $value:ident [or $nothing:ident, $($bounds:tt)*]) => {
-        if $value == 0 || $value == u32::MAX.into() {
-            Ok(())
-        } else {
-            $crate::parameters!(@check $self $name $value [$($bounds)*])
-        }
-    };
-    (@check $self:ident $name:ident $value:ident [any $($bounds:tt)*]) => {{
-        let _ = ($name, $value);
-        Ok(())
+    (@bounded $self:ident $kind:tt [|$all:ident| $($bounds:tt)*]) => {{
+        let $all = &*$self;
+        $crate::parameters!(@kind $kind [$($bounds)*])
     }};
-    (@check $self:ident $name:ident $value:ident [rate, $key:literal]) => {
-        $crate::parameters!(@check $self $name $value [any])
-    };
-    (@check $self:ident $name:ident $value:ident [share, $most:expr]) => {
-        $crate::parameters!(@check $self $name $value [any])
-    };
-    (@check $self:ident $name:ident $value:ident [one of, $numbers:expr]) => {
-        $crate::parameters::one_of($name, $value, $numbers)
-    };
-    (@check $self:ident $name:ident $value:ident [|$all:ident| $($bounds:tt)*]) => {{
-        let $all = $self;
-        $crate::parameters!(@check $self $name $value [$($bounds)*])
-    }};
-    (@check $self:ident $name:ident $value:ident
-        [power of two, $least:expr, $most:expr $(; $default:expr)?]) => {
-        $crate::parameters::power_of_two($name, $value, $least, $most)
-    };
-    (@check $self:ident $name:ident $value:ident
-        [$least:expr, $most:expr $(; $default:expr)?]) => {
-        $crate::parameters::within($name, $value, $least, $most)
-    };
+    (@bounded $self:ident $kind:tt $bounds:tt) => { $crate::parameters!(@kind $kind $bounds) };
 }

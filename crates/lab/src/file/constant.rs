@@ -105,6 +105,11 @@ impl Constant {
         format!("{}.{}", self.place, self.key)
     }
 
+    /// Whether its values are whole numbers.
+    pub fn is_whole(&self) -> bool {
+        self.numbers.is_none_or(|numbers| numbers.are_whole)
+    }
+
     /// Returns its value with its range as a lab file has them:
     /// `value = 132, low = 90, high = 250`.
     pub fn written(&self) -> String {
@@ -168,7 +173,7 @@ impl Numbers {
     /// Returns those of a kind of key, if it allows all of a range.
     pub(super) fn of(kind: Kind) -> Option<Self> {
         let (low, high, are_whole) = match kind {
-            Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => {
+            Kind::Whole(low, high) | Kind::Cost(low, high) | Kind::WholeOrInfinite(low, high) => {
                 (low as f64, high as f64, true)
             }
             Kind::Time => (0.0, LONGEST_NS, false),

@@ -4,6 +4,7 @@
 //! constant is written twice.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use crosslane_device::network_processor::{
     NetworkProcessor, NetworkProcessorParameters, PUT_BAR, REGISTER_BYTES, REQUEST_BAR,
@@ -44,19 +45,18 @@ pub(crate) fn requester_key(key: &'static str) -> Option<&'static str> {
     }
 }
 
-/// Returns the value of a parameter that the table `requester` has.
-fn shared(requester: &RequesterParameters, key: &str) -> u64 {
-    match key {
-        "tags" => requester.tags.into(),
-        "max_write_bytes" => requester.max_write_bytes.into(),
-        "max_read_bytes" => requester.max_read_bytes.into(),
-        "completion_timeout_ns" => requester.completion_timeout.0,
-        "clock_ns" => requester.clock.0,
-        "datapath_bytes" => requester.datapath_bytes.into(),
-        "idle_clocks_per_tlp" => requester.idle_clocks_per_tlp.into(),
-        "operation_gap_ns" => requester.operation_gap.0,
-        _ => unreachable!("{key} is not shared"),
-    }
+/// Returns the value of a device's parameter that the table `requester` has.
+fn shared(requester: &RequesterParameters, parameter: &Parameter) -> Option<Value> {
+    requester.value(requester_key(parameter.key)?)
+}
+
+/// Gives a device the constants that it shares with a requester, and brings those within their
+/// bounds that depend on them.
+pub(super) fn share<P: Parameters>(device: &mut P, requester: &RequesterParameters) {
+    let Ok(()) = device.each(|parameter, _, value| {
+        Ok::<_, Infallible>(shared(requester, parameter).unwrap_or(value))
+    });
+    device.fit();
 }
 
 /// Reads a parameter from the table that has its key.
@@ -66,7 +66,7 @@ pub(super) fn value(table: &Table<'_>, parameter: &Parameter) -> Result<Value> {
         return Ok(Value::Absent);
     }
     let number = match parameter.kind {
-        ParameterKind::Time => table.ns(key)?.0,
+        ParameterKind::Time(..) => table.ns(key)?.0,
         ParameterKind::Rate => return table.rate(key).map(Value::Real),
         ParameterKind::Share(_) => return table.real(key).map(Value::Real),
         ParameterKind::Truth => table.truth(key)?.into(),
@@ -98,8 +98,8 @@ fn read<P: Parameters>(
     if let Some(other) = others.iter().find(|other| part.has(other)) {
         return Err(part.bad(key, format!("a part has {other} or is {what}")));
     }
-    let parameters = P::of(|parameter| match requester_key(parameter.key) {
-        Some(key) => Ok(Value::Whole(shared(&endpoint.requester, key))),
+    let parameters = P::of(|parameter| match shared(&endpoint.requester, parameter) {
+        Some(value) => Ok(value),
         None => value(&table, parameter),
     })?;
     if let Err(error) = parameters.check() {

@@ -130,7 +130,8 @@ pub struct SwitchPart {
 pub struct EndpointPart {
     /// Constants of its identity, BARs, memory and requester.
     pub parameters: EndpointParameters,
-    /// Constants of its DMA engine, if it has one.
+    /// Constants of its DMA engine, if it has one. Those that it shares with the requester are
+    /// changed by [`edit_requester`](Self::edit_requester), as are those of the other devices.
     pub engine: Option<EngineParameters>,
     /// Constants of the memory card, if it is one.
     pub memory_card: Option<MemoryCardParameters>,
@@ -500,6 +501,16 @@ impl EndpointPart {
             || self.memory_card.is_some()
             || self.nic.is_some()
             || self.network_processor.is_some()
+    }
+
+    /// Changes the requester, and with it its constants in the devices, whose own are brought
+    /// within the bounds that these set.
+    pub fn edit_requester(&mut self, edit: impl FnOnce(&mut RequesterParameters)) {
+        let requester = &mut self.parameters.requester;
+        edit(requester);
+        self.engine.iter_mut().for_each(|device| model::share(device, requester));
+        self.nic.iter_mut().for_each(|device| model::share(device, requester));
+        self.network_processor.iter_mut().for_each(|device| model::share(device, requester));
     }
 
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {

@@ -614,8 +614,8 @@ impl<'a> Table<'a> {
 /// Returns a whole number that a key of this kind may have, or why not.
 fn allowed_whole(kind: Kind, number: i128) -> std::result::Result<u64, String> {
     let (low, high) = match kind {
-        Kind::Whole(low, high) | Kind::WholeOrInfinite(low, high) => (low, high),
-        Kind::PowerOfTwo(low, high) => (low, high),
+        Kind::Whole(low, high) | Kind::Cost(low, high) => (low, high),
+        Kind::WholeOrInfinite(low, high) | Kind::PowerOfTwo(low, high) => (low, high),
         Kind::OneOf(allowed) => {
             let found = allowed.iter().copied().find(|&allowed| i128::from(allowed) == number);
             let words = || or_words(allowed.iter().map(u64::to_string).collect());

@@ -72,6 +72,8 @@ pub enum Kind {
     PartKind,
     /// A constant: a whole number between two.
     Whole(u64, u64),
+    /// A constant: a whole number between two, with less of which a lab is faster.
+    Cost(u64, u64),
     /// A constant: a whole number between two, or without limit.
     WholeOrInfinite(u64, u64),
     /// A constant: a power of two between two.
@@ -102,6 +104,7 @@ impl Kind {
         matches!(
             self,
             Self::Whole(..)
+                | Self::Cost(..)
                 | Self::WholeOrInfinite(..)
                 | Self::PowerOfTwo(..)
                 | Self::OneOf(_)
@@ -163,9 +166,9 @@ pub(crate) fn or_words(mut words: Vec<String>) -> String {
 
 impl Key {
     /// Whether the low end of its range makes a lab faster: that of times, of shares (of wrong
-    /// bits, of rare reads) and of numbers of clocks. Of all others it is the high end.
-    pub(crate) fn is_low_fast(&self) -> bool {
-        matches!(self.kind, Kind::Time | Kind::Share(_)) || self.name.contains("clocks")
+    /// bits, of rare reads) and of costs. Of all others it is the high end.
+    pub(crate) const fn is_low_fast(&self) -> bool {
+        matches!(self.kind, Kind::Time | Kind::Share(_) | Kind::Cost(..))
     }
 
     /// Whether it is a part's own: what an instance cannot overrule.
@@ -184,13 +187,14 @@ impl Key {
     fn of(parameter: &Parameter) -> Self {
         let (kind, unit) = match parameter.kind {
             ParameterKind::Whole(least, most) => (Kind::Whole(least, most), 1.0),
+            ParameterKind::Cost(least, most) => (Kind::Cost(least, most), 1.0),
             ParameterKind::WholeOrInfinite(least, most) => {
                 (Kind::WholeOrInfinite(least, most), 1.0)
             }
             ParameterKind::PowerOfTwo(least, most) => (Kind::PowerOfTwo(least, most), 1.0),
             ParameterKind::OneOf(numbers) => (Kind::OneOf(numbers), 1.0),
             // Picoseconds there, nanoseconds here.
-            ParameterKind::Time => (Kind::Time, 1000.0),
+            ParameterKind::Time(..) => (Kind::Time, 1000.0),
             ParameterKind::Rate => (Kind::RateOrInfinite, 1e9),
             ParameterKind::Share(most) => (Kind::Share(most), 1.0),
             ParameterKind::Truth => (Kind::Truth, 1.0),

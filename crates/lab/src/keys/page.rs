@@ -123,7 +123,9 @@ impl Kind {
             Self::Named(_) | Self::Parts | Self::OverruleParts => "tables by name".into(),
             Self::List(_) => "list of tables".into(),
             Self::PartKind => "word".into(),
-            Self::Whole(least, most) => between("whole number", least, most),
+            Self::Whole(least, most) | Self::Cost(least, most) => {
+                between("whole number", least, most)
+            }
             Self::WholeOrInfinite(least, most) => {
                 format!("{}, or `{INFINITE}`", between("whole number", least, most))
             }

@@ -116,7 +116,7 @@ impl Kind {
         let number =
             |least: f64, most: f64| json!({ "type": "number", "minimum": least, "maximum": most });
         match self {
-            Self::Whole(least, most) => whole_number(least, most),
+            Self::Whole(least, most) | Self::Cost(least, most) => whole_number(least, most),
             Self::WholeOrInfinite(least, most) => or_infinite(&whole_number(least, most)),
             Self::PowerOfTwo(least, most) => {
                 let powers: Vec<u64> = (0..u64::BITS).map(|bit| 1 << bit).collect();

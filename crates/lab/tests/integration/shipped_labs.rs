@@ -2,6 +2,7 @@
 //! The shipped labs: their constants, and their trees after enumeration.
 
 use crosslane_lab::{Constant, Lab, Provenance, open, shipped};
+use crosslane_pcie::units::Picoseconds;
 
 fn loaded(name: &str) -> Lab {
     open(name).unwrap_or_else(|error| panic!("{error}"))
@@ -86,6 +87,28 @@ fn an_engine_has_the_constants_of_its_requester() {
     assert!(!own.header_on_datapath);
     let set = loaded("rosta").with_constant("part.v7.engine.reading_descriptors", 3.0).unwrap();
     assert_eq!(set.file().endpoints[0].part.engine.unwrap().reading_descriptors, 3);
+}
+
+/// What depends on these constants is brought within its bounds.
+#[test]
+fn devices_follow_their_edited_requester() {
+    let edited = |name: &str| {
+        let mut part = loaded(name).file().endpoints[0].part.as_ref().clone();
+        part.engine.iter_mut().for_each(|it| (it.staging_bytes, it.lane_fifo_bytes) = (512, 256));
+        part.network_processor.iter_mut().for_each(|it| it.staging_bytes = 768);
+        part.edit_requester(|it| {
+            (it.tags, it.max_write_bytes, it.max_read_bytes) = (16, 512, 4096);
+            it.operation_gap = Picoseconds(70);
+        });
+        part
+    };
+    let engine = edited("rosta").engine.unwrap();
+    assert_eq!((engine.tags, engine.max_write_bytes, engine.max_read_bytes), (16, 512, 4096));
+    assert_eq!(engine.descriptor_gap, Picoseconds(70));
+    assert_eq!((engine.staging_bytes, engine.lane_fifo_bytes), (8192, 512));
+    assert_eq!(engine.check(), Ok(()));
+    let processor = edited("nget").network_processor.unwrap();
+    assert_eq!((processor.tags, processor.staging_bytes), (16, 4096 + 256));
 }
 
 #[test]

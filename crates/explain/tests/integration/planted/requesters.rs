@@ -120,8 +120,7 @@ fn window_of_a_peer() {
 fn slow_reader_of_a_lane() {
     let lab = |bytes: u32| -> Lab {
         with_card(6, |part| {
-            part.parameters.requester.datapath_bytes = bytes;
-            part.engine.as_mut().unwrap().datapath_bytes = bytes;
+            part.edit_requester(|requester| requester.datapath_bytes = bytes);
         })
     };
     let planted = Planted { case: chain(lab(4)), without: chain(lab(8)), base: &CHAIN };
@@ -136,8 +135,9 @@ fn slow_reader_of_a_lane() {
 #[test]
 fn slow_receiver_of_peer_writes() {
     for bytes in [4_u32, 8] {
-        let lab =
-            |bytes: u32| with_card(6, |part| part.engine.as_mut().unwrap().datapath_bytes = bytes);
+        let lab = |bytes: u32| {
+            with_card(6, |part| part.edit_requester(|requester| requester.datapath_bytes = bytes))
+        };
         let (case, without) = (peers(lab(bytes)), peers(lab(bytes * 2)));
         let words = format!("the way out of the receive queue of card6, {bytes} B each 4 ns");
         Planted { case, without, base: &PEERS }.is_named(SlowReader, "card6", &words);
@@ -150,10 +150,10 @@ fn peers_as_slow_as_each_other() {
     let run = |bytes: u32| {
         peers(edited(&base(), |file| {
             for card in [5, 6] {
-                let engine = &mut Arc::make_mut(&mut file.endpoints[card - 1].part).engine;
-                let engine = engine.as_mut().unwrap();
+                let part = Arc::make_mut(&mut file.endpoints[card - 1].part);
+                part.edit_requester(|requester| requester.datapath_bytes = bytes);
                 // A header would make the sender alone a little slower.
-                (engine.datapath_bytes, engine.header_on_datapath) = (bytes, false);
+                part.engine.as_mut().unwrap().header_on_datapath = false;
             }
         }))
     };
