@@ -207,7 +207,7 @@ fn with_output(text: &str, page: &str, shell: &mut Shell) -> (String, usize) {
             let (output, commands) = typed(&block, mark == NUMBERS_VARY, shell, page);
             (body, count) = (output, count + commands);
         }
-        let _ = write!(fresh, "{body}{FENCE}\n");
+        let _ = writeln!(fresh, "{body}{FENCE}");
         mark = "";
     }
     (fresh, count)
