@@ -52,7 +52,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed check-mpi test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
+	check-deny check-speed check-mpi check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl c-header c-library install clean
 
@@ -73,6 +73,7 @@ soak: setup $(TOOLS) ## what a night runs (or those of STEPS="..."): every width
 
 setup: ## look for the tools that `make test` needs, and install what is missing
 	tools/setup.sh test $(if $(CROSSLANE_CI),--yes)
+	$(MAKE) --no-print-directory $(TOOLS)
 
 check-format: $(TOOLS) ## whether the source is formatted, and the last commit's subject is as CONTRIBUTING says
 	$(CARGO) fmt --all --check
@@ -150,6 +151,17 @@ area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gatew
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 
+site: $(TOOLS) ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
+	$(CARGO) build --release --locked -p crosslane-cli
+	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane
+
+check-site: site ## whether the site builds, leads nowhere wrong and fits narrow windows; needs chromium
+	$(VENV)/bin/python -B tools/browse_book.py
+
+man: ## the man pages, in target/man
+	$(CARGO) build --release --locked -p crosslane-cli
+	$(TARGET_DIR)/release/crosslane manual $(TARGET_DIR)/man
+
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
@@ -209,8 +221,8 @@ fmt: $(TOOLS) ## format the source
 	$(VENV)/bin/ruff format --quiet
 	$(VENV)/bin/python -B gateware/lint.py --format
 
-readme: ## write the sample output in README.md and docs/tour.md, and the picture, anew
-	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
+readme: ## write the sample output in README.md and docs, and the picture, anew
+	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program -- readme pages
 
 lab-keys: ## the reference page of lab files and their JSON Schema, written anew
 	CROSSLANE_UPDATE_KEYS=1 $(CARGO) test --locked -p crosslane-lab --test integration -- keys::

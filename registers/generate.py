@@ -15,6 +15,7 @@ from pathlib import Path
 from peakrdl_cheader.c_standards import CStandard
 from peakrdl_cheader.exporter import CHeaderExporter
 from register_blocks import Block
+from register_pages import page
 from rust_constants import MapError, header, map_as_rust
 from systemrdl import RDLCompileError, RDLCompiler
 from systemrdl.node import AddrmapNode
@@ -60,6 +61,7 @@ RUST_FOLDER = "crates/regs/src"
 RUST_TYPES = "crates/regs/src/lib.rs"
 C_FOLDER = "registers/generated"
 BLOCK_FOLDER = "gateware/rtl/generated"
+PAGE = "docs/registers.md"
 
 
 def elaborate(
@@ -99,10 +101,13 @@ def map_as_c(top: AddrmapNode, source: str, parts: bool) -> str:
 def generate(sources: Path) -> dict[str, str]:
     """All generated files: path from the tree's root, and text."""
     files = {}
+    tops = []
     for name, file in RUST_MAPS.items():
         top = elaborate(sources, file, name)
+        tops.append((top, f"registers/{file}"))
         is_layout = file == "descriptors.rdl"
         files[f"{RUST_FOLDER}/{name}.rs"] = map_as_rust(top, f"registers/{file}", is_layout)
+    files[PAGE] = page(tops)
     for name, (file, parts) in C_MAPS.items():
         top = elaborate(sources, file, name)
         files[f"{C_FOLDER}/{name}.h"] = map_as_c(top, f"registers/{file}", parts)

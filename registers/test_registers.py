@@ -28,6 +28,8 @@ class Copy(unittest.TestCase):
             shutil.copy(path, self.maps)
         for part in (generate.RUST_FOLDER, generate.C_FOLDER, generate.BLOCK_FOLDER):
             shutil.copytree(TREE / part, self.tree / part)
+        (self.tree / "docs").mkdir()
+        shutil.copy(TREE / generate.PAGE, self.tree / generate.PAGE)
 
     def edit(self, file: str, old: str, new: str) -> None:
         """Replaces `old`, which the map has exactly once."""
@@ -54,6 +56,7 @@ class Copy(unittest.TestCase):
             said.splitlines(),
             [
                 "crates/regs/src/engine.rs: is not what registers/ says",
+                "docs/registers.md: is not what registers/ says",
                 "gateware/rtl/generated/crosslane_channel_block.sv: is not what registers/ says",
                 "gateware/rtl/generated/crosslane_channel_block_pkg.sv: is not what "
                 "registers/ says",

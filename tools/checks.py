@@ -69,6 +69,7 @@ STEPS = [
     Step("check-vm", after=("build-tests",)),
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-report", after=("check-tests", "check-run")),
+    Step("check-site", after=("check-run",), writes="release"),
     Step("check-doc", writes="debug"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),

@@ -14,6 +14,7 @@ use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::halo_command::HaloArguments;
+use crate::manual_command::ManualArguments;
 use crate::nget_command::NgetArguments;
 use crate::overhead_command::OverheadArguments;
 use crate::place_argument::PlaceArguments;
@@ -136,6 +137,8 @@ Examples:
         #[command(subcommand)]
         command: DeviceCommand,
     },
+    /// Write man pages, or the same as Markdown
+    Manual(ManualArguments),
     /// Print completions for a shell
     #[command(after_help = "\
 Examples:

@@ -19,6 +19,7 @@ mod fit_command;
 mod halo_command;
 mod interrupt;
 mod lab_command;
+mod manual_command;
 mod mmio_command;
 mod nget_command;
 mod output;
@@ -69,6 +70,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Bridge { command } => bridge_command::run(command),
         Command::Device { command } => device_command::run(command),
         Command::Fit(arguments) => fit_command::run(arguments),
+        Command::Manual(arguments) => manual_command::run(arguments),
         Command::Completions { shell } => output::print_unfolded(&completions::script(*shell)),
     }
 }

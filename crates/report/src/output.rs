@@ -97,6 +97,8 @@ pub enum Kind {
     Lab,
     /// A Perfetto trace.
     Trace,
+    /// A page of the program's manual.
+    Manual,
     /// Bytes of a card: the file that is named is replaced, whatever it is.
     Data,
 }
@@ -109,6 +111,7 @@ impl Kind {
             Self::Drawing => "a drawing that crosslane has made",
             Self::Lab => "a lab file that crosslane has written",
             Self::Trace => "a Perfetto trace",
+            Self::Manual => "a page of crosslane's manual",
             Self::Data => "data",
         }
     }
@@ -131,6 +134,9 @@ impl Kind {
                 }),
                 // A packet: field 1, of bytes.
                 Self::Trace => head[0] == 0x0a,
+                Self::Manual => {
+                    text.starts_with("# crosslane") || text.contains("\n.TH crosslane")
+                }
                 Self::Data => true,
             }
     }

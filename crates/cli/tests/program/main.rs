@@ -18,6 +18,7 @@ mod mmio;
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod namespaces;
 mod outputs;
+mod pages;
 mod processes;
 #[path = "../../../open/tests/integration/support/proxy.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]

@@ -63,11 +63,12 @@ fn with_samples(document: &str) -> String {
 }
 
 /// Whether pages are written instead of compared.
-fn is_writing() -> bool {
+pub fn is_writing() -> bool {
     std::env::var_os("CROSSLANE_UPDATE_README").is_some()
 }
 
-fn root() -> PathBuf {
+/// The root of the tree.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
