@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Open cards, their channels, and the simulation that they run in.
+#![allow(unsafe_code)]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::pin;
+use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crosslane::driver::{
+    Buffer as Registered, Channel, ChannelKind, ChannelOptions, Completed, Device, DriverError,
+    StreamSource, Ticket, Transfer, TransferError,
+};
+use crosslane::host::{Bus, PageSize, lock};
+use crosslane::open::{AnyBus, Session as Opened};
+use crosslane::pcie::units::Picoseconds;
+use futures_util::future::{Either, select, select_all};
+use pyo3::prelude::*;
+
+use crate::call::{until_signal, without_gil};
+use crate::error::Failure;
+
+/// Time for which a wait for a real card keeps other threads from the session.
+const SLICE: Duration = Duration::from_millis(1);
+/// Spare buffers that are kept for each card.
+const MOST_SPARE: usize = 8;
+/// Fewest bytes of a spare buffer.
+const LEAST_SPARE_BYTES: u64 = 4096;
+
+/// Cards that are open, shared by the objects that use them.
+pub struct Shared {
+    /// Name by which they were opened.
+    pub name: String,
+    /// Process that opened them: a child that it forks has neither its threads nor its devices.
+    process: u32,
+    bus: AnyBus,
+    is_closed: AtomicBool,
+    state: Mutex<Option<State>>,
+    /// Buffers of transfers that have ended, each with its card.
+    spare: Mutex<Vec<(usize, Registered<AnyBus>)>>,
+    /// Transfers that nobody waits for any more.
+    abandoned: Mutex<Vec<(LineKey, u64)>>,
+}
+
+/// A session that one thread after the other uses.
+struct Owned(Opened);
+
+// SAFETY: of a session's parts only the simulation is not `Send`, because of cells and of futures
+// that were spawned in it. The mutex of `Shared` lets one thread at a time use the cells, and
+// nothing in this crate, driver or experiment spawns a future in the session of this module.
+unsafe impl Send for Owned {}
+
+impl Deref for Owned {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.0
+    }
+}
+
+/// A channel by its card, its kind, and whether it reaches the card's memory.
+pub type LineKey = (usize, ChannelKind, bool);
+
+/// An open channel.
+struct Line {
+    channel: Channel<AnyBus>,
+    /// Transfers without an outcome yet.
+    open: BTreeSet<u64>,
+    /// Outcomes that were seen while another transfer was waited for.
+    ended: BTreeMap<u64, Result<Completed, TransferError>>,
+}
+
+impl Line {
+    async fn wait_first(&mut self) -> Option<(u64, Result<Completed, TransferError>)> {
+        let first = *self.open.first()?;
+        Some((first, self.channel.wait(Ticket(first)).await))
+    }
+
+    /// Returns the outcome of a transfer if it has ended and was seen.
+    fn take(&mut self, ticket: u64) -> Option<Result<Completed, TransferError>> {
+        self.ended.remove(&ticket)
+    }
+}
+
+/// Outcome of a wait, if there is one yet.
+type Waited = Option<Result<Completed, TransferError>>;
+
+impl Shared {
+    /// Shares a session.
+    pub fn new(name: String, session: Opened) -> Arc<Self> {
+        let bus = session.bus().clone();
+        let devices = session.cards().iter().map(|_| None).collect();
+        let state = State { session: Owned(session), devices, lines: HashMap::new() };
+        Arc::new(Self {
+            name,
+            process: process::id(),
+            bus,
+            is_closed: AtomicBool::new(false),
+            state: Mutex::new(Some(state)),
+            spare: Mutex::default(),
+            abandoned: Mutex::default(),
+        })
+    }
+
+    /// Whether it belongs to the process that forked this one, which must not touch it.
+    pub fn is_foreign(&self) -> bool {
+        self.process != process::id()
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.is_foreign() {
+            let problem = "it was opened by the process that forked this one; open it here";
+            return Err(Failure::closed(format!("{}: {problem}", self.name)));
+        }
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Err(Failure::closed(format!("{}: the session is closed", self.name))),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the session is closed.
+    pub fn is_closed(&self) -> bool {
+        self.check().is_err()
+    }
+
+    /// Returns the time of the bus: simulated in a lab.
+    pub fn now(&self) -> Result<Picoseconds, Failure> {
+        self.check()?;
+        Ok(self.bus.now())
+    }
+
+    /// Returns whether the cards are a lab's.
+    pub const fn is_lab(&self) -> bool {
+        matches!(self.bus, AnyBus::Lab(_))
+    }
+
+    /// Makes a call with the state, without the GIL. Other threads wait meanwhile.
+    pub fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut State) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        self.check()?;
+        without_gil(py, || {
+            let broken = "a call has failed in the middle; open it anew";
+            let broken = |_| Failure::closed(format!("{}: {broken}", self.name));
+            let mut state = self.state.lock().map_err(broken)?;
+            let closed = || Failure::closed(format!("{}: the session is closed", self.name));
+            let state = state.as_mut().ok_or_else(closed)?;
+            for (key, ticket) in std::mem::take(&mut *lock(&self.abandoned)) {
+                if let Some(line) = state.lines.get_mut(&key) {
+                    line.ended.remove(&ticket);
+                }
+            }
+            call(state)
+        })
+    }
+
+    /// Forgets a transfer that nobody waits for.
+    pub fn abandon(&self, key: LineKey, ticket: u64) {
+        if !self.is_foreign() {
+            lock(&self.abandoned).push((key, ticket));
+        }
+    }
+
+    /// Waits for a transfer, at most until a time of the bus.
+    pub fn wait(
+        &self,
+        py: Python<'_>,
+        key: LineKey,
+        ticket: u64,
+        limit: Option<Picoseconds>,
+    ) -> PyResult<Waited> {
+        loop {
+            // In a lab time moves only here, so that nothing is gained by slices.
+            let slice = (!self.is_lab()).then(|| self.bus.after(SLICE));
+            let until = [limit, slice].into_iter().flatten().min();
+            let waited = self.call(py, |state| state.wait(key, ticket, until))?;
+            let is_over = limit.is_some_and(|limit| self.bus.now() >= limit);
+            if waited.is_some() || is_over || slice.is_none() {
+                return Ok(waited);
+            }
+        }
+    }
+
+    /// Looks for the outcome of a transfer. In a lab time moves to the end of any transfer; the
+    /// caller asks again when everybody else has had a turn.
+    pub fn step(&self, py: Python<'_>, key: LineKey, ticket: u64) -> PyResult<Waited> {
+        let is_lab = self.is_lab();
+        self.call(py, |state| state.step(key, ticket, is_lab))
+    }
+
+    /// Takes a spare buffer of at least that many bytes, or registers one.
+    pub fn spare(
+        &self,
+        py: Python<'_>,
+        card: usize,
+        bytes: u64,
+    ) -> PyResult<Registered<AnyBus>> {
+        self.check()?;
+        let mut spare = lock(&self.spare);
+        let fits = |(of, it): &(usize, Registered<AnyBus>)| *of == card && it.size_bytes() >= bytes;
+        if let Some(index) = spare.iter().position(fits) {
+            return Ok(spare.swap_remove(index).1);
+        }
+        drop(spare);
+        let bytes = bytes.max(LEAST_SPARE_BYTES).checked_next_power_of_two();
+        let bytes = bytes.ok_or_else(|| Failure::argument("more bytes than a card can move"))?;
+        self.call(py, |state| {
+            let device = state.device(card)?;
+            state.run(device.buffer(bytes, PageSize::Huge))
+        })
+    }
+
+    /// Keeps the buffer of a transfer that has ended.
+    pub fn give_spare(&self, card: usize, buffer: Registered<AnyBus>) {
+        let mut spare = lock(&self.spare);
+        if spare.iter().filter(|(of, _)| *of == card).count() < MOST_SPARE {
+            spare.push((card, buffer));
+        }
+    }
+
+    /// Closes channels and session. In a lab what programs have left runs to its end, unless the
+    /// program has failed.
+    pub fn close(&self, py: Python<'_>, is_failed: bool) -> PyResult<()> {
+        if self.is_foreign() || self.is_closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        without_gil(py, || {
+            // A poisoned state is dropped as it is.
+            let Ok(mut state) = self.state.lock() else { return Ok(()) };
+            let Some(mut state) = state.take() else { return Ok(()) };
+            lock(&self.spare).clear();
+            for (_, line) in std::mem::take(&mut state.lines) {
+                let closed = state.run(line.channel.close());
+                if !is_failed {
+                    closed?;
+                }
+            }
+            match is_failed {
+                true => Ok(()),
+                false => Ok(state.session.finish()?),
+            }
+        })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.is_foreign() {
+            // What is open belongs to the process that forked this one.
+            let state = std::mem::replace(&mut self.state, Mutex::new(None));
+            let spare = std::mem::take(&mut self.spare);
+            std::mem::forget((state, spare, self.bus.clone()));
+        }
+    }
+}
+
+/// The session and what was opened in it.
+pub struct State {
+    session: Owned,
+    devices: Vec<Option<Device<AnyBus>>>,
+    lines: HashMap<LineKey, Line>,
+}
+
+impl State {
+    /// Runs a call of the driver to its end.
+    pub fn run<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        self.session.block_on(until_signal(call))?
+    }
+
+    /// Returns the engine of a card, opened if it was not.
+    pub fn device(&mut self, card: usize) -> Result<Device<AnyBus>, Failure> {
+        if let Some(Some(device)) = self.devices.get(card) {
+            return Ok(device.clone());
+        }
+        if card >= self.devices.len() {
+            return Err(Failure::argument(format!("there is no card {card}")));
+        }
+        let device = self.run(self.session.device(card))?;
+        self.devices[card] = Some(device.clone());
+        Ok(device)
+    }
+
+    /// Returns a channel, opened if it was not. A channel of the same kind that moves other data
+    /// gives its place up when nothing is in flight.
+    fn line(&mut self, key: LineKey) -> Result<&mut Line, Failure> {
+        if !self.lines.contains_key(&key) {
+            let (card, kind, card_memory) = key;
+            let device = self.device(card)?;
+            let other = (card, kind, !card_memory);
+            if let Some(mut line) = self.lines.remove(&other) {
+                self.settle(&mut line)?;
+                if !line.open.is_empty() {
+                    let count = line.open.len();
+                    self.lines.insert(other, line);
+                    let name = &device.function().name;
+                    let problem = format!(
+                        "{name} {kind} 0: {count} transfers are in flight, so it cannot turn to \
+                         {}",
+                        if card_memory { "the card's memory" } else { "its stream" }
+                    );
+                    return Err(Failure::busy(problem));
+                }
+                self.run(line.channel.close())?;
+            }
+            let options = ChannelOptions::default().with_card_memory(card_memory);
+            let channel = self.run(device.channel(kind, 0, options))?;
+            let line = Line { channel, open: BTreeSet::new(), ended: BTreeMap::new() };
+            self.lines.insert(key, line);
+        }
+        let missing = || Failure::closed("the channel is closed");
+        self.lines.get_mut(&key).ok_or_else(missing)
+    }
+
+    /// Takes in the outcomes of a channel that are known.
+    fn settle(&self, line: &mut Line) -> Result<(), Failure> {
+        for ticket in line.open.clone() {
+            let polled = self.session.block_on(line.channel.poll(Ticket(ticket)))?;
+            if let Some(outcome) = polled.transpose() {
+                line.open.remove(&ticket);
+                line.ended.insert(ticket, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    /// Posts a transfer and returns its ticket. A channel that has stopped at a fault, which is that
+    /// of an earlier transfer, is restarted.
+    pub fn post(&mut self, key: LineKey, transfer: Transfer<AnyBus>) -> Result<u64, Failure> {
+        self.line(key)?;
+        let State { session, lines, .. } = self;
+        let line = lines.get_mut(&key).ok_or_else(|| Failure::closed("the channel is closed"))?;
+        let channel = &mut line.channel;
+        let tickets = session.block_on(until_signal(async {
+            let transfer = std::slice::from_ref(&transfer);
+            match channel.post(transfer).await {
+                Err(DriverError::Stopped { .. }) => {
+                    channel.restart().await?;
+                    channel.post(transfer).await
+                }
+                posted => posted,
+            }
+        }))??;
+        let Some(&Ticket(ticket)) = tickets.first() else {
+            return Err(Failure::argument("nothing was posted"));
+        };
+        line.open.insert(ticket);
+        Ok(ticket)
+    }
+
+    fn wait(
+        &mut self,
+        key: LineKey,
+        ticket: u64,
+        until: Option<Picoseconds>,
+    ) -> Result<Waited, Failure> {
+        let State { session, lines, .. } = self;
+        let line = lines.get_mut(&key).ok_or_else(|| Failure::closed("the channel is closed"))?;
+        if let Some(outcome) = line.take(ticket) {
+            return Ok(Some(outcome));
+        }
+        let bus = session.bus().clone();
+        let channel = &mut line.channel;
+        let waited = session.block_on(until_signal(async move {
+            let waiting = pin!(channel.wait(Ticket(ticket)));
+            let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
+            match select(waiting, pin!(bus.sleep_until(until))).await {
+                Either::Left((outcome, _)) => Ok(Some(outcome)),
+                Either::Right(_) => Ok(None),
+            }
+        }))??;
+        if waited.is_some() {
+            line.open.remove(&ticket);
+        }
+        Ok(waited)
+    }
+
+    fn step(&mut self, key: LineKey, ticket: u64, is_lab: bool) -> Result<Waited, Failure> {
+        let State { session, lines, .. } = self;
+        let closed = || Failure::closed("the channel is closed");
+        let line = lines.get_mut(&key).ok_or_else(closed)?;
+        if let Some(outcome) = line.take(ticket) {
+            return Ok(Some(outcome));
+        }
+        if !is_lab {
+            let outcome = session.block_on(line.channel.poll(Ticket(ticket)))?.transpose();
+            if outcome.is_some() {
+                line.open.remove(&ticket);
+            }
+            return Ok(outcome);
+        }
+        if !line.open.contains(&ticket) {
+            // Its outcome was given before; the channel says so.
+            let outcome = session.block_on(line.channel.wait(Ticket(ticket)))?;
+            return Ok(Some(outcome));
+        }
+        let waits = lines.iter_mut().filter(|(_, line)| !line.open.is_empty());
+        let waits: Vec<_> =
+            waits.map(|(key, line)| Box::pin(async { (*key, line.wait_first().await) })).collect();
+        let first = session.block_on(until_signal(async {
+            let ((key, first), ..) = select_all(waits).await;
+            Ok::<_, Failure>((key, first))
+        }))??;
+        if let (of, Some((ended, outcome))) = first
+            && let Some(line) = lines.get_mut(&of)
+        {
+            line.open.remove(&ended);
+            line.ended.insert(ended, outcome);
+        }
+        Ok(lines.get_mut(&key).ok_or_else(closed)?.take(ticket))
+    }
+
+    /// Cancels what is in flight on a channel.
+    pub fn cancel(&mut self, key: LineKey) -> Result<(), Failure> {
+        let State { session, lines, .. } = self;
+        match lines.get_mut(&key) {
+            Some(line) => session.block_on(until_signal(line.channel.cancel()))?,
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the sources of a card's outgoing streams.
+    pub fn route(&mut self, card: usize, source: StreamSource) -> Result<(), Failure> {
+        let device = self.device(card)?;
+        self.run(device.user().route(source, StreamSource::Generator))
+    }
+
+    /// Sets the seed of a card's generator.
+    pub fn seed(&mut self, card: usize, seed: u32) -> Result<(), Failure> {
+        let device = self.device(card)?;
+        self.run(device.user().seed(seed))
+    }
+
+    /// Resets a card. It has to be opened anew afterwards.
+    pub fn reset(&mut self, card: usize) -> Result<(), Failure> {
+        let Some(found) = self.session.cards().get(card) else {
+            return Err(Failure::argument(format!("there is no card {card}")));
+        };
+        let function = found.function;
+        self.lines.retain(|(of, ..), _| *of != card);
+        self.devices[card] = None;
+        self.run(self.session.reset(function))
+    }
+
+    /// Lets time pass.
+    pub fn sleep(&self, span: Duration) -> Result<(), Failure> {
+        let bus = self.session.bus().clone();
+        self.run(async move {
+            bus.sleep_until(bus.after(span)).await;
+            Ok::<_, Failure>(())
+        })
+    }
+}
