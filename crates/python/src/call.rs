@@ -38,9 +38,7 @@ fn look_for_signals() -> Result<(), Failure> {
 }
 
 /// Runs a future, and ends it at a signal.
-pub async fn until_signal<T, E>(
-    future: impl Future<Output = Result<T, E>>,
-) -> Result<T, Failure>
+pub async fn until_signal<T, E>(future: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
 where
     Failure: From<E>,
 {

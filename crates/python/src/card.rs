@@ -55,9 +55,8 @@ pub fn open(
     let (name, session) = if let Ok(lab) = name.cast::<Lab>() {
         let lab = lab.get().with_engine_kind(engine);
         let name = lab.name().to_owned();
-        let opened = without_gil(py, || {
-            Ok(Moved(Opened::open_in(&lab, &name, &[endpoint], seed)?))
-        })?;
+        let opened =
+            without_gil(py, || Ok(Moved(Opened::open_in(&lab, &name, &[endpoint], seed)?)))?;
         (format!("lab:{name}"), opened)
     } else {
         if endpoint.is_some() {
@@ -65,9 +64,9 @@ pub fn open(
         }
         let names: Vec<String> = match name.extract::<String>() {
             Ok(name) => vec![name],
-            Err(_) => name.extract().map_err(|_| {
-                Failure::argument("a name, a list of names, or a Lab is expected")
-            })?,
+            Err(_) => name
+                .extract()
+                .map_err(|_| Failure::argument("a name, a list of names, or a Lab is expected"))?,
         };
         let shown = names.join(", ");
         let engines = engine.unwrap_or_default();
@@ -80,11 +79,8 @@ pub fn open(
         (shown, opened)
     };
     let Moved(session) = session;
-    let found: Vec<(String, String)> = session
-        .cards()
-        .iter()
-        .map(|card| (card.name.clone(), card.function.to_string()))
-        .collect();
+    let found: Vec<(String, String)> =
+        session.cards().iter().map(|card| (card.name.clone(), card.function.to_string())).collect();
     let shared = Shared::new(name, session);
     let cards = found.into_iter().enumerate().map(|(index, (name, address))| {
         Py::new(py, Card { shared: Arc::clone(&shared), index, name, address })
@@ -263,7 +259,8 @@ impl Card {
         let part = part_of(view.bytes(), start, stop)?;
         let bytes = part.end - part.start;
         let registered = self.shared.spare(py, self.index, bytes)?;
-        let write = |from: &[u8]| registered.write(0, &from[part.start as usize..part.end as usize]);
+        let write =
+            |from: &[u8]| registered.write(0, &from[part.start as usize..part.end as usize]);
         view.with(py, write).map_err(Failure::from)?;
         let memory = Memory { registered, part: 0..bytes, sink: Sink::None, is_spare: true };
         self.post(py, &job, memory)

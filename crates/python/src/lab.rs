@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::call::{at_work, without_gil};
 use crate::error::Failure;
-use crate::run::{self, Bench, Overhead, Traffic};
+use crate::run::{self, Bench, Made, Overhead, Traffic};
 
 /// A lab: a topology of hosts, switches and cards with its constants. It never changes: what
 /// changes it makes another one.
@@ -65,15 +65,15 @@ impl Lab {
     /// Makes runs and returns their result as Python code sees it.
     fn result<'py>(
         slf: &Bound<'py, Self>,
-        work: impl FnOnce(&run::Place<'_>) -> Result<String, Failure> + Send,
+        work: impl FnOnce(&run::Place<'_>) -> Result<Made, Failure> + Send,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let this = slf.get();
-        let json = at_work(py, |watch| {
+        let made = at_work(py, |watch| {
             work(&run::Place { lab: &this.lab, engine: this.chosen.engine, watch })
         })?;
         let class = py.import("crosslane._results")?.getattr("Result")?;
-        class.call1((loads(py, &json)?, slf))
+        class.call1((loads(py, &made.outcome)?, slf, loads(py, &made.figures)?))
     }
 
     fn svg(&self, loads: &[DirectionLoad]) -> Result<String, Failure> {

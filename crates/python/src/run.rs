@@ -41,6 +41,14 @@ pub struct Place<'a> {
     pub watch: &'a Watch,
 }
 
+/// Runs that were made, as JSON.
+pub struct Made {
+    /// The outcome, as the program prints it.
+    pub outcome: String,
+    /// The figure of each run: the rate of all flows together, or the latency one way.
+    pub figures: String,
+}
+
 /// Options of flows between generic requesters and memories.
 pub struct Traffic {
     /// The flows, as on the command line.
@@ -117,7 +125,7 @@ pub fn traffic(
     traffic: &Traffic,
     seed: u64,
     why: bool,
-) -> Result<String, Failure> {
+) -> Result<Made, Failure> {
     let running = place.lab.build(seed)?;
     let mut flows: Vec<FlowArgument> = Vec::new();
     for text in &traffic.flows {
@@ -160,7 +168,7 @@ pub fn traffic(
 }
 
 /// Makes transfers by the driver.
-pub fn bench(place: &Place<'_>, bench: &Bench, seed: u64, why: bool) -> Result<String, Failure> {
+pub fn bench(place: &Place<'_>, bench: &Bench, seed: u64, why: bool) -> Result<Made, Failure> {
     let name = bench.bench.as_str();
     let (from, to) = (bench.from.as_deref(), bench.to.as_deref());
     let ends = match name {
@@ -175,10 +183,10 @@ pub fn bench(place: &Place<'_>, bench: &Bench, seed: u64, why: bool) -> Result<S
         }
     };
     let is_message = name == "latency";
-    let size = bench.size.as_deref().unwrap_or(if is_message { MESSAGE_SIZE } else { TRANSFER_SIZE });
-    let sizes: SizeRange = size.parse().map_err(|error| {
-        Failure::argument(format!("size {size:?}: {error}"))
-    })?;
+    let size =
+        bench.size.as_deref().unwrap_or(if is_message { MESSAGE_SIZE } else { TRANSFER_SIZE });
+    let sizes: SizeRange =
+        size.parse().map_err(|error| Failure::argument(format!("size {size:?}: {error}")))?;
     let mut workloads = Vec::new();
     for bytes in sizes.sizes() {
         workloads.extend(workloads_of(name, bytes, bench, seed)?);
@@ -240,7 +248,11 @@ fn workloads_of(
             &[("small", PageSize::Small), ("huge", PageSize::Huge)],
         )?)
         .with_seed(pattern_seed);
-    let by = one_of("by", &bench.by, &[("write", (true, false)), ("read", (false, true)), ("both", (true, true))])?;
+    let by = one_of(
+        "by",
+        &bench.by,
+        &[("write", (true, false)), ("read", (false, true)), ("both", (true, true))],
+    )?;
     check_descriptors(name, by, bench)?;
     let flows = if name == "chain" { 1 } else { bench.flows };
     let suited = options.suited(bench.iterations, bench.outstanding, flows);
@@ -296,7 +308,7 @@ fn made<W: Explainable>(
     mut scenarios: Vec<Scenario<W>>,
     seed: u64,
     why: bool,
-) -> Result<String, Failure> {
+) -> Result<Made, Failure> {
     let outcomes = scenarios.par_iter().map(|scenario| scenario.run(place.watch, None));
     let outcomes: Vec<W::Outcome> = outcomes.collect::<Result<_, ExperimentError>>()?;
     // Limits of engines are lifted by their parameters, which gateware that is built has not.
@@ -323,7 +335,8 @@ fn made<W: Explainable>(
     if let Some(problem) = wrong.or(deadlock) {
         return Err(ExperimentError::failed(problem).into());
     }
-    json(&BenchOutcome {
+    let figures: Vec<_> = outcomes.iter().map(|outcome| outcome.figure()).collect();
+    let outcome = json(&BenchOutcome {
         schema: SCHEMA,
         bench: name.to_owned(),
         platform: Platform::Lab {
@@ -334,11 +347,12 @@ fn made<W: Explainable>(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         scenarios,
         interrupted: None,
-    })
+    })?;
+    Ok(Made { outcome, figures: json(&figures)? })
 }
 
 /// Measures single accesses and transfers.
-pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<String, Failure> {
+pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<Made, Failure> {
     let (name, bytes) = (place.lab.name(), overhead.large);
     if bytes == 0 || bytes > 1 << 30 || !bytes.is_multiple_of(4) || overhead.rounds == 0 {
         let problem = "rounds are at least 1, and large is a multiple of 4 B up to 1 GiB";
@@ -356,14 +370,15 @@ pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<Str
     session.finish()?;
     let variant = place.lab.variant().map_or_else(String::new, |name| format!(":{name}"));
     let card = &session.cards()[0].name;
-    json(&Overheads {
+    let outcome = json(&Overheads {
         schema: SCHEMA,
         bench: "overhead".to_owned(),
         device: format!("lab:{name}{variant}/{card}"),
         seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rows,
-    })
+    })?;
+    Ok(Made { outcome, figures: json(&[(); 0])? })
 }
 
 /// Formats an outcome, JSON, as the program prints it.

@@ -28,6 +28,9 @@ use crate::error::Failure;
 const SLICE: Duration = Duration::from_millis(1);
 /// Spare buffers that are kept for each card.
 const MOST_SPARE: usize = 8;
+/// Turns of a coroutine after which time moves although another has still to be told of an end: it
+/// may wait for something else before it looks.
+const MOST_TURNS: u32 = 1000;
 /// Fewest bytes of a spare buffer.
 const LEAST_SPARE_BYTES: u64 = 4096;
 
@@ -42,8 +45,10 @@ pub struct Shared {
     state: Mutex<Option<State>>,
     /// Buffers of transfers that have ended, each with its card.
     spare: Mutex<Vec<(usize, Registered<AnyBus>)>>,
-    /// Transfers that nobody waits for any more.
+    /// Transfers that were dropped before they had ended.
     abandoned: Mutex<Vec<(LineKey, u64)>>,
+    /// Transfers for which a coroutine no longer waits.
+    left: Mutex<Vec<(LineKey, u64)>>,
 }
 
 /// A session that one thread after the other uses.
@@ -70,19 +75,41 @@ struct Line {
     channel: Channel<AnyBus>,
     /// Transfers without an outcome yet.
     open: BTreeSet<u64>,
+    /// Transfers that coroutines wait for, whether or not they have ended.
+    awaited: BTreeSet<u64>,
     /// Outcomes that were seen while another transfer was waited for.
     ended: BTreeMap<u64, Result<Completed, TransferError>>,
 }
 
 impl Line {
-    async fn wait_first(&mut self) -> Option<(u64, Result<Completed, TransferError>)> {
-        let first = *self.open.first()?;
-        Some((first, self.channel.wait(Ticket(first)).await))
+    const fn new(channel: Channel<AnyBus>) -> Self {
+        let (open, awaited) = (BTreeSet::new(), BTreeSet::new());
+        Self { channel, open, awaited, ended: BTreeMap::new() }
+    }
+
+    /// Returns the first of the transfers that coroutines wait for and that has not ended.
+    fn first_awaited(&self) -> Option<u64> {
+        self.awaited.intersection(&self.open).next().copied()
+    }
+
+    /// Whether a coroutine has still to be told that its transfer has ended.
+    fn has_news(&self) -> bool {
+        self.ended.keys().any(|ticket| self.awaited.contains(ticket))
     }
 
     /// Returns the outcome of a transfer if it has ended and was seen.
-    fn take(&mut self, ticket: u64) -> Option<Result<Completed, TransferError>> {
-        self.ended.remove(&ticket)
+    fn take(&mut self, ticket: u64) -> Waited {
+        let outcome = self.ended.remove(&ticket);
+        if outcome.is_some() {
+            self.awaited.remove(&ticket);
+        }
+        outcome
+    }
+
+    /// Notes that a transfer has ended.
+    fn end(&mut self, ticket: u64) {
+        self.open.remove(&ticket);
+        self.awaited.remove(&ticket);
     }
 }
 
@@ -103,6 +130,7 @@ impl Shared {
             state: Mutex::new(Some(state)),
             spare: Mutex::default(),
             abandoned: Mutex::default(),
+            left: Mutex::default(),
         })
     }
 
@@ -151,6 +179,11 @@ impl Shared {
             let mut state = self.state.lock().map_err(broken)?;
             let closed = || Failure::closed(format!("{}: the session is closed", self.name));
             let state = state.as_mut().ok_or_else(closed)?;
+            for (key, ticket) in std::mem::take(&mut *lock(&self.left)) {
+                if let Some(line) = state.lines.get_mut(&key) {
+                    line.awaited.remove(&ticket);
+                }
+            }
             for (key, ticket) in std::mem::take(&mut *lock(&self.abandoned)) {
                 if let Some(line) = state.lines.get_mut(&key) {
                     line.ended.remove(&ticket);
@@ -187,20 +220,30 @@ impl Shared {
         }
     }
 
-    /// Looks for the outcome of a transfer. In a lab time moves to the end of any transfer; the
-    /// caller asks again when everybody else has had a turn.
-    pub fn step(&self, py: Python<'_>, key: LineKey, ticket: u64) -> PyResult<Waited> {
+    /// Looks for the outcome of a transfer that a coroutine waits for. In a lab time moves to the end
+    /// of the first transfer for which any coroutine waits, but neither on the first turn of a
+    /// coroutine nor while another has still to be told of an end. The caller asks again when all
+    /// others have had a turn.
+    pub fn step(
+        &self,
+        py: Python<'_>,
+        key: LineKey,
+        ticket: u64,
+        turn: u32,
+    ) -> PyResult<Waited> {
         let is_lab = self.is_lab();
-        self.call(py, |state| state.step(key, ticket, is_lab))
+        self.call(py, |state| state.step(key, ticket, is_lab, turn))
+    }
+
+    /// Notes that a coroutine no longer waits for a transfer.
+    pub fn leave(&self, key: LineKey, ticket: u64) {
+        if !self.is_foreign() {
+            lock(&self.left).push((key, ticket));
+        }
     }
 
     /// Takes a spare buffer of at least that many bytes, or registers one.
-    pub fn spare(
-        &self,
-        py: Python<'_>,
-        card: usize,
-        bytes: u64,
-    ) -> PyResult<Registered<AnyBus>> {
+    pub fn spare(&self, py: Python<'_>, card: usize, bytes: u64) -> PyResult<Registered<AnyBus>> {
         self.check()?;
         let mut spare = lock(&self.spare);
         let fits = |(of, it): &(usize, Registered<AnyBus>)| *of == card && it.size_bytes() >= bytes;
@@ -313,7 +356,7 @@ impl State {
             }
             let options = ChannelOptions::default().with_card_memory(card_memory);
             let channel = self.run(device.channel(kind, 0, options))?;
-            let line = Line { channel, open: BTreeSet::new(), ended: BTreeMap::new() };
+            let line = Line::new(channel);
             self.lines.insert(key, line);
         }
         let missing = || Failure::closed("the channel is closed");
@@ -378,40 +421,47 @@ impl State {
             }
         }))??;
         if waited.is_some() {
-            line.open.remove(&ticket);
+            line.end(ticket);
         }
         Ok(waited)
     }
 
-    fn step(&mut self, key: LineKey, ticket: u64, is_lab: bool) -> Result<Waited, Failure> {
+    fn step(
+        &mut self,
+        key: LineKey,
+        ticket: u64,
+        is_lab: bool,
+        turn: u32,
+    ) -> Result<Waited, Failure> {
         let State { session, lines, .. } = self;
         let closed = || Failure::closed("the channel is closed");
         let line = lines.get_mut(&key).ok_or_else(closed)?;
         if let Some(outcome) = line.take(ticket) {
             return Ok(Some(outcome));
         }
-        if !is_lab {
+        if !is_lab || !line.open.contains(&ticket) {
+            // An outcome that was given before is an error of the channel.
             let outcome = session.block_on(line.channel.poll(Ticket(ticket)))?.transpose();
             if outcome.is_some() {
-                line.open.remove(&ticket);
+                line.end(ticket);
             }
             return Ok(outcome);
         }
-        if !line.open.contains(&ticket) {
-            // Its outcome was given before; the channel says so.
-            let outcome = session.block_on(line.channel.wait(Ticket(ticket)))?;
-            return Ok(Some(outcome));
+        line.awaited.insert(ticket);
+        let has_news = lines.values().any(Line::has_news);
+        if turn == 0 || has_news && !turn.is_multiple_of(MOST_TURNS) {
+            return Ok(None);
         }
-        let waits = lines.iter_mut().filter(|(_, line)| !line.open.is_empty());
-        let waits: Vec<_> =
-            waits.map(|(key, line)| Box::pin(async { (*key, line.wait_first().await) })).collect();
-        let first = session.block_on(until_signal(async {
-            let ((key, first), ..) = select_all(waits).await;
-            Ok::<_, Failure>((key, first))
+        let waits = lines.iter_mut().filter_map(|(key, line)| {
+            let (key, first) = (*key, line.first_awaited()?);
+            let channel = &mut line.channel;
+            Some(Box::pin(async move { (key, first, channel.wait(Ticket(first)).await) }))
+        });
+        let waits: Vec<_> = waits.collect();
+        let (of, ended, outcome) = session.block_on(until_signal(async {
+            Ok::<_, Failure>(select_all(waits).await.0)
         }))??;
-        if let (of, Some((ended, outcome))) = first
-            && let Some(line) = lines.get_mut(&of)
-        {
+        if let Some(line) = lines.get_mut(&of) {
             line.open.remove(&ended);
             line.ended.insert(ended, outcome);
         }

@@ -2,6 +2,7 @@
 //! Transfers that were posted, and their outcomes.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -65,6 +66,46 @@ pub struct Transfer {
     outcome: Mutex<Option<PyResult<Completed>>>,
 }
 
+/// A coroutine's wait for a transfer.
+#[pyclass(frozen, module = "crosslane")]
+pub struct Waiting {
+    transfer: Py<Transfer>,
+    /// Turns that it has had.
+    turns: AtomicU32,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let transfer = self.transfer.get();
+        transfer.session.leave(transfer.key, transfer.ticket);
+    }
+}
+
+#[pymethods]
+impl Waiting {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Looks whether it has ended; if not, the event loop goes on with others first.
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let transfer = self.transfer.get();
+        let outcome = match transfer.known(py) {
+            Some(known) => known,
+            None => {
+                let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+                let (key, ticket) = (transfer.key, transfer.ticket);
+                match transfer.session.step(py, key, ticket, turn)? {
+                    Some(outcome) => transfer.take_in(py, outcome),
+                    None => return Ok(Some(py.None())),
+                }
+            }
+        };
+        let completed = Py::new(py, outcome?)?;
+        Err(PyStopIteration::new_err((completed,)))
+    }
+}
+
 /// Outcome of a transfer.
 #[pyclass(frozen, get_all, eq, module = "crosslane")]
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +139,13 @@ impl Completed {
 
 impl Transfer {
     /// Takes a transfer that was posted.
-    pub fn new(session: Arc<Shared>, key: LineKey, ticket: u64, bytes: u64, memory: Memory) -> Self {
+    pub fn new(
+        session: Arc<Shared>,
+        key: LineKey,
+        ticket: u64,
+        bytes: u64,
+        memory: Memory,
+    ) -> Self {
         let (memory, outcome) = (Mutex::new(Some(memory)), Mutex::new(None));
         Self { session, key, ticket, bytes, memory, outcome }
     }
@@ -113,18 +160,13 @@ impl Transfer {
     }
 
     /// Takes the outcome in: the data go to the object that was given for them.
-    fn take_in(
-        &self,
-        py: Python<'_>,
-        outcome: Result<Done, TransferError>,
-    ) -> PyResult<Completed> {
+    fn take_in(&self, py: Python<'_>, outcome: Result<Done, TransferError>) -> PyResult<Completed> {
         let memory = lock(&self.memory).take();
         let outcome = match (outcome, memory) {
             (Err(error), _) => Err(Failure::from(error).into()),
             (Ok(done), memory) => {
                 let Done { bytes, posted, completed } = done;
-                let completed =
-                    Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };
+                let completed = Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };
                 let delivered = memory.map_or(Ok(()), |memory| self.deliver(py, memory));
                 delivered.map(|()| completed)
             }
@@ -190,7 +232,8 @@ impl Transfer {
             Some(outcome) => self.take_in(py, outcome),
             None => {
                 let waited = deadline.unwrap_or_default();
-                let problem = format!("the transfer of {} B has not ended in {waited} s", self.bytes);
+                let problem =
+                    format!("the transfer of {} B has not ended in {waited} s", self.bytes);
                 Err(Failure::deadline(problem).into())
             }
         }
@@ -201,25 +244,8 @@ impl Transfer {
         self.session.call(py, |state| state.cancel(self.key))
     }
 
-    fn __await__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    /// Looks whether it has ended; if not, the event loop goes on with others first.
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let outcome = match self.known(py) {
-            Some(known) => known,
-            None => match self.session.step(py, self.key, self.ticket)? {
-                Some(outcome) => self.take_in(py, outcome),
-                None => return Ok(Some(py.None())),
-            },
-        };
-        let completed = Py::new(py, outcome?)?;
-        Err(PyStopIteration::new_err((completed,)))
+    fn __await__(slf: Py<Self>) -> Waiting {
+        Waiting { transfer: slf, turns: AtomicU32::new(0) }
     }
 
     fn __repr__(&self) -> String {

@@ -30,11 +30,12 @@ def test_flow_has_the_json_of_the_program() -> None:
 
 def test_workloads_have_the_json_of_the_program() -> None:
     lab = Lab.load("rosta:crosslane")
-    for bench, options in {
+    benches: dict[str, dict[str, Any]] = {
         "write": {"size": "64..4K", "iterations": 4},
         "p2p": {"from_": "fpga1", "to": "fpga5", "size": "16K", "iterations": 4, "mps": 256},
         "latency": {"iterations": 20},
-    }.items():
+    }
+    for bench, options in benches.items():
         words = []
         for name, value in options.items():
             words += [f"--{name.strip('_')}", str(value)]
@@ -57,7 +58,7 @@ def test_a_lab_is_loaded_by_name_path_and_text(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
     rates = {
-        lab.run(FLOW, operations=64, why=False).bytes_per_second
+        lab.run(FLOW, operations=64, why=False).figure()
         for lab in (Lab.load("minimal"), Lab.load(path), Lab.load(text))
     }
     assert len(rates) == 1
@@ -68,8 +69,8 @@ def test_constants_change_another_lab() -> None:
     lab = Lab.load("minimal")
     slower = lab.with_({"part.card.requester.tags": 2})
     reads = "card0:host:read:4K"
-    rates = [it.run(reads, operations=64, why=False).bytes_per_second for it in (slower, lab)]
-    assert rates[0] < 0.6 * rates[1]
+    rates = [it.run(reads, operations=64, why=False).figure() for it in (slower, lab)]
+    assert rates[0] < 0.7 * rates[1]
     again = pickle.loads(pickle.dumps(slower))
     assert again.constants == slower.constants != lab.constants
 
@@ -118,7 +119,7 @@ def test_topologies_and_runs_are_pictures() -> None:
     words = "".join(plain.itertext())
     assert all(f"fpga{number}" in words for number in range(1, 9))
     busy = [it for it in loaded.iter() if it.get("class", "").startswith("way load")]
-    assert {"way load0", "way load4"} <= {it.get("class") for it in busy}
+    assert {"way load0", "way load3"} <= {it.get("class") for it in busy}
     assert lab.topology()["hosts"][0]["functions"]
 
 
@@ -129,7 +130,7 @@ def test_text_is_that_of_the_program() -> None:
 
 
 def test_errors_say_where() -> None:
-    with pytest.raises(crosslane.LabError, match="no lab|no such|not") as caught:
+    with pytest.raises(crosslane.LabError, match="no-such-lab") as caught:
         Lab.load("no-such-lab")
     assert caught.value.kind == "not_found"
     with pytest.raises(crosslane.LabError, match=r"mine\.toml:"):
@@ -176,7 +177,7 @@ def test_threads_run_labs_at_once() -> None:
     found: list[float] = []
 
     def run() -> None:
-        found.append(lab.run(FLOW, operations=256, why=False).bytes_per_second)
+        found.append(lab.run(FLOW, operations=256, why=False).figure())
 
     threads = [threading.Thread(target=run) for _ in range(4)]
     for thread in threads:

@@ -96,9 +96,11 @@ class OnlyDlPack:
         self.values = values
 
     def __dlpack__(self, **options: Any) -> Any:
+        """The capsule."""
         return self.values.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
+        """Where it is."""
         return self.values.__dlpack_device__()
 
 
@@ -159,7 +161,7 @@ def test_two_labs_are_awaited_together() -> None:
         return done.bytes
 
     async def both() -> list[int]:
-        return await asyncio.gather(moved(MEMORY_CARD), moved(MEMORY_CARD))
+        return list(await asyncio.gather(moved(MEMORY_CARD), moved(MEMORY_CARD)))
 
     assert asyncio.run(both()) == [4096, 4096]
 
@@ -249,6 +251,8 @@ def test_bad_names_are_errors() -> None:
         assert isinstance(caught.value, crosslane.Error)
     with pytest.raises(crosslane.LabError):
         crosslane.open("lab:no-such-lab")
-    with pytest.raises(crosslane.ArgumentError, match="there is no card"):
-        with crosslane.open(MEMORY_CARD) as session:
-            session.card("nothing")
+    with (
+        crosslane.open(MEMORY_CARD) as session,
+        pytest.raises(crosslane.ArgumentError, match="there is no card nothing; there are kc705"),
+    ):
+        session.card("nothing")

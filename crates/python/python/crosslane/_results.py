@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crosslane import _native
-from crosslane._errors import ExplainError
+from crosslane._errors import ExperimentError, ExplainError
 
 #: Parts of a row that are lists or trees, or say why there is none.
 _LEFT_OUT = ("why_not_faster", "not_explained")
@@ -68,12 +68,15 @@ class Rows(list[dict[str, Any]]):
 class Result(dict[str, Any]):
     """The outcome of a command: equal to what the program prints with `--json`."""
 
-    def __init__(self, outcome: Mapping[str, Any], lab: _native.Lab) -> None:
+    def __init__(
+        self, outcome: Mapping[str, Any], lab: _native.Lab, figures: list[dict[str, Any] | None]
+    ) -> None:
         super().__init__(outcome)
         self.lab = lab
+        self._figures = figures
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Result, (dict(self), self.lab)
+        return Result, (dict(self), self.lab, self._figures)
 
     @property
     def rows(self) -> Rows:
@@ -90,11 +93,14 @@ class Result(dict[str, Any]):
         """The values of all rows by their names: NumPy arrays, or lists without numpy."""
         return self.rows.columns()
 
-    @property
-    def bytes_per_second(self) -> float:
-        """Rate of all flows of the last run together."""
-        flows = self._last()["flows"]
-        return float(sum(flow["bytes_per_second"] or 0.0 for flow in flows))
+    def figure(self, run: int = -1) -> float:
+        """The figure of a run: bytes a second of all flows together, as the application sees them,
+        or picoseconds one way."""
+        figure = self._figures[run]
+        if figure is None:
+            errors = self["scenarios"][run]["errors"]
+            raise ExperimentError(f"the run has no figure: {'; '.join(errors) or 'it failed'}")
+        return float(figure["value"])
 
     def why(self, run: int = -1) -> Why | None:
         """Why a run was not faster; `None` if that was not asked for."""

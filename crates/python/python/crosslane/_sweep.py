@@ -64,7 +64,8 @@ def sweep(lab: Lab, grid: Mapping[str, Any], executor: Executor | None = None) -
 
     Names with a dot are constants of the lab file, by their paths. `flow` is a flow of
     `Lab.run`, or a tuple of flows at once; `bench` is a workload of `Lab.bench`; all other names
-    are options of that call. Each row has the values of its point, the rate, and the result.
+    are options of that call. Each row has the values of its point, the figure of the run (see
+    `Result.figure`), and its result.
 
     `executor` is any `concurrent.futures.Executor`. Its processes get the text of the lab. Without
     one, threads of this process share its cores.
@@ -82,17 +83,9 @@ def _sweep(lab: Lab, wanted: list[dict[str, Any]], executor: Executor) -> Rows:
     try:
         for point, future in zip(wanted, futures, strict=True):
             result = future.result()
-            rate = result.bytes_per_second
-            latency = _latency_ps(result)
-            rows.append({**point, "bytes_per_second": rate, **latency, "result": result})
+            rows.append({**point, "figure": result.figure(), "result": result})
     except BaseException:
         for future in futures:
             future.cancel()
         raise
     return rows
-
-
-def _latency_ps(result: Result) -> dict[str, Any]:
-    """The typical time one way of a ping-pong."""
-    latency = result["scenarios"][-1]["latency"]
-    return {} if latency is None else {"latency": latency}
