@@ -41,8 +41,8 @@ update_fc_tlps = { value = 2, source = "assumption: as the host's ports" }
 
 [part.uplink]
 kind = "link"
-generation = { value = 3, source = "measured: lspci -vv, LnkSta" }
-width = { value = 8, source = "measured: lspci -vv, LnkSta" }
+generation = { value = 3, source = "sysfs: current_link_speed and current_link_width" }
+width = { value = 8, source = "sysfs: current_link_speed and current_link_width" }
 flight_ns = { value = 1, source = "assumption: 15 cm of board" }
 
 [[switch]]

@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::Failure;
-use crate::session::Shared;
+use crate::session::{Held, Shared};
 
 /// Alignment of the bytes of a buffer: that of a page.
 const ALIGNMENT: usize = 4096;
@@ -80,10 +80,28 @@ pub struct Buffer {
     card: usize,
     bytes: Bytes,
     size_bytes: u64,
-    /// None once it was given back.
-    registered: Mutex<Option<Registered<AnyBus>>>,
+    registered: Arc<Registration>,
     /// Views of Python code.
     views: AtomicUsize,
+}
+
+/// Registration of a buffer; none once it was given back.
+struct Registration(Mutex<Option<Registered<AnyBus>>>);
+
+impl Registration {
+    fn get(&self) -> Option<Registered<AnyBus>> {
+        lock(&self.0).clone()
+    }
+
+    fn is_over(&self) -> bool {
+        lock(&self.0).is_none()
+    }
+}
+
+impl Held for Registration {
+    fn release(&self) {
+        *lock(&self.0) = None;
+    }
 }
 
 impl Buffer {
@@ -96,7 +114,9 @@ impl Buffer {
     ) -> Result<Self, Failure> {
         let size_bytes = registered.size_bytes();
         let bytes = Bytes::new(memory, size_bytes)?;
-        let (registered, views) = (Mutex::new(Some(registered)), AtomicUsize::new(0));
+        let registered = Arc::new(Registration(Mutex::new(Some(registered))));
+        session.hold(&registered);
+        let views = AtomicUsize::new(0);
         Ok(Self { session, card, bytes, size_bytes, registered, views })
     }
 
@@ -112,8 +132,7 @@ impl Buffer {
         if !Arc::ptr_eq(session, &self.session) || card != self.card {
             return Err(Failure::argument("the buffer is registered with another card"));
         }
-        let registered = lock(&self.registered).clone();
-        registered.ok_or_else(|| Failure::closed("the buffer has been given back"))
+        self.registered.get().ok_or_else(|| Failure::closed("the buffer has been given back"))
     }
 
     /// Writes what Python code sees of a part to the memory that the card reads.
@@ -155,7 +174,7 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.session.is_foreign() {
-            std::mem::forget(std::mem::take(&mut self.registered));
+            std::mem::forget(Arc::clone(&self.registered));
         }
     }
 }
@@ -167,7 +186,7 @@ impl Buffer {
     }
 
     fn __repr__(&self) -> String {
-        let closed = if lock(&self.registered).is_none() { ", given back" } else { "" };
+        let closed = if self.registered.is_over() { ", given back" } else { "" };
         format!("<crosslane.Buffer of {} B{closed}>", self.size_bytes)
     }
 
@@ -178,7 +197,7 @@ impl Buffer {
 
     /// Gives the memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        if lock(&self.registered).is_none() {
+        if self.registered.is_over() {
             return Ok(());
         }
         let views = self.views.load(Ordering::Acquire);
@@ -190,10 +209,9 @@ impl Buffer {
             return Err(Failure::busy(problem).into());
         }
         self.session.call(py, |state| {
-            let registered = lock(&self.registered).clone();
-            let Some(registered) = registered else { return Ok(()) };
+            let Some(registered) = self.registered.get() else { return Ok(()) };
             state.run(registered.unregister())?;
-            *lock(&self.registered) = None;
+            self.registered.release();
             Ok(())
         })
     }
@@ -231,7 +249,7 @@ impl Buffer {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        if lock(&this.registered).is_none() {
+        if this.registered.is_over() {
             let problem = "the buffer has been given back";
             if !view.is_null() {
                 // SAFETY: Python has made the view, and expects this in a view that is refused.

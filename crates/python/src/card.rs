@@ -138,7 +138,7 @@ impl Session {
 
     #[getter]
     fn is_lab(&self) -> bool {
-        self.shared.is_lab()
+        self.shared.is_lab
     }
 
     #[getter]

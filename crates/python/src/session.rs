@@ -2,13 +2,15 @@
 //! Open cards, their channels, and the simulation that they run in.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::pin;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
 use std::time::Duration;
 
 use crosslane::driver::{
@@ -40,7 +42,10 @@ pub struct Shared {
     pub name: String,
     /// Process that opened them: a child that it forks has neither its threads nor its devices.
     process: u32,
-    bus: AnyBus,
+    /// Whether the cards are a lab's.
+    pub is_lab: bool,
+    /// The bus, until the session is closed.
+    bus: Mutex<Option<AnyBus>>,
     is_closed: AtomicBool,
     state: Mutex<Option<State>>,
     /// Buffers of transfers that have ended, each with its card.
@@ -49,6 +54,14 @@ pub struct Shared {
     abandoned: Mutex<Vec<(LineKey, u64)>>,
     /// Transfers for which a coroutine no longer waits.
     left: Mutex<Vec<(LineKey, u64)>>,
+    /// What keeps cards open: it ends with the session, whatever Python code still refers to.
+    held: Mutex<Vec<Weak<dyn Held>>>,
+}
+
+/// Something that keeps cards open.
+pub trait Held: Send + Sync {
+    /// Lets the cards go.
+    fn release(&self);
 }
 
 /// A session that one thread after the other uses.
@@ -82,7 +95,7 @@ struct Line {
 }
 
 impl Line {
-    const fn new(channel: Channel<AnyBus>) -> Self {
+    fn new(channel: Channel<AnyBus>) -> Self {
         let (open, awaited) = (BTreeSet::new(), BTreeSet::new());
         Self { channel, open, awaited, ended: BTreeMap::new() }
     }
@@ -125,12 +138,14 @@ impl Shared {
         Arc::new(Self {
             name,
             process: process::id(),
-            bus,
+            is_lab: matches!(bus, AnyBus::Lab(_)),
+            bus: Mutex::new(Some(bus)),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(Some(state)),
             spare: Mutex::default(),
             abandoned: Mutex::default(),
             left: Mutex::default(),
+            held: Mutex::default(),
         })
     }
 
@@ -145,7 +160,7 @@ impl Shared {
             return Err(Failure::closed(format!("{}: {problem}", self.name)));
         }
         match self.is_closed.load(Ordering::Acquire) {
-            true => Err(Failure::closed(format!("{}: the session is closed", self.name))),
+            true => Err(self.closed()),
             false => Ok(()),
         }
     }
@@ -158,12 +173,22 @@ impl Shared {
     /// Returns the time of the bus: simulated in a lab.
     pub fn now(&self) -> Result<Picoseconds, Failure> {
         self.check()?;
-        Ok(self.bus.now())
+        let bus = lock(&self.bus);
+        bus.as_ref().map(Bus::now).ok_or_else(|| self.closed())
     }
 
-    /// Returns whether the cards are a lab's.
-    pub const fn is_lab(&self) -> bool {
-        matches!(self.bus, AnyBus::Lab(_))
+    /// Adds something that keeps cards open.
+    pub fn hold(&self, held: &Arc<impl Held + 'static>) {
+        let mut all = lock(&self.held);
+        if all.len() == all.capacity() {
+            all.retain(|one| one.strong_count() > 0);
+        }
+        let held: Weak<dyn Held> = Arc::<_>::downgrade(held) as Weak<dyn Held>;
+        all.push(held);
+    }
+
+    fn closed(&self) -> Failure {
+        Failure::closed(format!("{}: the session is closed", self.name))
     }
 
     /// Makes a call with the state, without the GIL. Other threads wait meanwhile.
@@ -173,12 +198,12 @@ impl Shared {
         call: impl FnOnce(&mut State) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
         self.check()?;
+        let _inside = Inside::enter(&self.name)?;
         without_gil(py, || {
             let broken = "a call has failed in the middle; open it anew";
             let broken = |_| Failure::closed(format!("{}: {broken}", self.name));
             let mut state = self.state.lock().map_err(broken)?;
-            let closed = || Failure::closed(format!("{}: the session is closed", self.name));
-            let state = state.as_mut().ok_or_else(closed)?;
+            let state = state.as_mut().ok_or_else(|| self.closed())?;
             for (key, ticket) in std::mem::take(&mut *lock(&self.left)) {
                 if let Some(line) = state.lines.get_mut(&key) {
                     line.awaited.remove(&ticket);
@@ -210,13 +235,20 @@ impl Shared {
     ) -> PyResult<Waited> {
         loop {
             // In a lab time moves only here, so that nothing is gained by slices.
-            let slice = (!self.is_lab()).then(|| self.bus.after(SLICE));
+            let slice = Picoseconds(self.now()?.0.saturating_add(Picoseconds::from(SLICE).0));
+            let slice = (!self.is_lab).then_some(slice);
             let until = [limit, slice].into_iter().flatten().min();
             let waited = self.call(py, |state| state.wait(key, ticket, until))?;
-            let is_over = limit.is_some_and(|limit| self.bus.now() >= limit);
-            if waited.is_some() || is_over || slice.is_none() {
+            if waited.is_some() || slice.is_none() {
                 return Ok(waited);
             }
+            let now = self.now()?;
+            if limit.is_some_and(|limit| now >= limit) {
+                return Ok(None);
+            }
+            py.check_signals()?;
+            // Others that wait for the session come first.
+            py.detach(thread::yield_now);
         }
     }
 
@@ -224,14 +256,8 @@ impl Shared {
     /// of the first transfer for which any coroutine waits, but neither on the first turn of a
     /// coroutine nor while another has still to be told of an end. The caller asks again when all
     /// others have had a turn.
-    pub fn step(
-        &self,
-        py: Python<'_>,
-        key: LineKey,
-        ticket: u64,
-        turn: u32,
-    ) -> PyResult<Waited> {
-        let is_lab = self.is_lab();
+    pub fn step(&self, py: Python<'_>, key: LineKey, ticket: u64, turn: u32) -> PyResult<Waited> {
+        let is_lab = self.is_lab;
         self.call(py, |state| state.step(key, ticket, is_lab, turn))
     }
 
@@ -270,25 +296,49 @@ impl Shared {
     /// Closes channels and session. In a lab what programs have left runs to its end, unless the
     /// program has failed.
     pub fn close(&self, py: Python<'_>, is_failed: bool) -> PyResult<()> {
+        let _inside = Inside::enter(&self.name)?;
         if self.is_foreign() || self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         without_gil(py, || {
-            // A poisoned state is dropped as it is.
-            let Ok(mut state) = self.state.lock() else { return Ok(()) };
-            let Some(mut state) = state.take() else { return Ok(()) };
+            // A state whose call has failed in the middle is dropped as it is.
+            let closed = match self.state.lock().map(|mut state| state.take()) {
+                Ok(Some(state)) => state.close(is_failed),
+                Ok(None) | Err(_) => Ok(()),
+            };
             lock(&self.spare).clear();
-            for (_, line) in std::mem::take(&mut state.lines) {
-                let closed = state.run(line.channel.close());
-                if !is_failed {
-                    closed?;
-                }
-            }
-            match is_failed {
-                true => Ok(()),
-                false => Ok(state.session.finish()?),
-            }
+            // Nothing is locked while it goes: Python code may run then.
+            let all = std::mem::take(&mut *lock(&self.held));
+            all.iter().filter_map(Weak::upgrade).for_each(|held| held.release());
+            *lock(&self.bus) = None;
+            closed
         })
+    }
+}
+
+thread_local! {
+    /// Whether this thread is in a call of a session.
+    static IS_INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call of a session in this thread. There is one at a time: a second one, of a signal handler,
+/// would wait for the first for ever.
+struct Inside;
+
+impl Inside {
+    fn enter(name: &str) -> Result<Self, Failure> {
+        match IS_INSIDE.replace(true) {
+            true => Err(Failure::busy(format!(
+                "{name}: a call of this thread is under way, which a signal has interrupted"
+            ))),
+            false => Ok(Self),
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        IS_INSIDE.set(false);
     }
 }
 
@@ -298,7 +348,7 @@ impl Drop for Shared {
             // What is open belongs to the process that forked this one.
             let state = std::mem::replace(&mut self.state, Mutex::new(None));
             let spare = std::mem::take(&mut self.spare);
-            std::mem::forget((state, spare, self.bus.clone()));
+            std::mem::forget((state, spare, std::mem::take(&mut self.bus)));
         }
     }
 }
@@ -311,6 +361,19 @@ pub struct State {
 }
 
 impl State {
+    /// Closes every channel. In a lab what programs have left runs to its end, unless they have
+    /// failed.
+    fn close(mut self, is_failed: bool) -> Result<(), Failure> {
+        let mut closed = Ok(());
+        for (_, line) in std::mem::take(&mut self.lines) {
+            closed = closed.and(self.run(line.channel.close()));
+        }
+        match is_failed {
+            true => Ok(()),
+            false => closed.and_then(|()| Ok(self.session.finish()?)),
+        }
+    }
+
     /// Runs a call of the driver to its end.
     pub fn run<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T, Failure>
     where
@@ -458,9 +521,8 @@ impl State {
             Some(Box::pin(async move { (key, first, channel.wait(Ticket(first)).await) }))
         });
         let waits: Vec<_> = waits.collect();
-        let (of, ended, outcome) = session.block_on(until_signal(async {
-            Ok::<_, Failure>(select_all(waits).await.0)
-        }))??;
+        let (of, ended, outcome) = session
+            .block_on(until_signal(async { Ok::<_, Failure>(select_all(waits).await.0) }))??;
         if let Some(line) = lines.get_mut(&of) {
             line.open.remove(&ended);
             line.ended.insert(ended, outcome);

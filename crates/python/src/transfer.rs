@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
 use crate::error::Failure;
-use crate::session::{LineKey, Shared};
+use crate::session::{Held, LineKey, Shared};
 use crate::view::View;
 
 /// Longest time in seconds that a call takes: as far as the clock of a bus counts.
@@ -55,6 +55,16 @@ pub struct Memory {
     pub is_spare: bool,
 }
 
+/// Memory of a transfer whose outcome is not known.
+struct InFlight(Mutex<Option<Memory>>);
+
+impl Held for InFlight {
+    fn release(&self) {
+        let memory = lock(&self.0).take();
+        drop(memory);
+    }
+}
+
 /// A transfer that was posted. It can be awaited.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Transfer {
@@ -62,7 +72,7 @@ pub struct Transfer {
     key: LineKey,
     ticket: u64,
     bytes: u64,
-    memory: Mutex<Option<Memory>>,
+    memory: Arc<InFlight>,
     outcome: Mutex<Option<PyResult<Completed>>>,
 }
 
@@ -146,7 +156,9 @@ impl Transfer {
         bytes: u64,
         memory: Memory,
     ) -> Self {
-        let (memory, outcome) = (Mutex::new(Some(memory)), Mutex::new(None));
+        let memory = Arc::new(InFlight(Mutex::new(Some(memory))));
+        session.hold(&memory);
+        let outcome = Mutex::new(None);
         Self { session, key, ticket, bytes, memory, outcome }
     }
 
@@ -161,7 +173,7 @@ impl Transfer {
 
     /// Takes the outcome in: the data go to the object that was given for them.
     fn take_in(&self, py: Python<'_>, outcome: Result<Done, TransferError>) -> PyResult<Completed> {
-        let memory = lock(&self.memory).take();
+        let memory = lock(&self.memory.0).take();
         let outcome = match (outcome, memory) {
             (Err(error), _) => Err(Failure::from(error).into()),
             (Ok(done), memory) => {
@@ -199,7 +211,7 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         if self.session.is_foreign() {
-            std::mem::forget(std::mem::take(&mut self.memory));
+            std::mem::forget(Arc::clone(&self.memory));
         } else if lock(&self.outcome).is_none() {
             self.session.abandon(self.key, self.ticket);
         }

@@ -144,7 +144,7 @@ def test_errors_say_where() -> None:
         lab.run()
     with pytest.raises(crosslane.LabError, match=r"part\.nothing"):
         lab.with_({"part.nothing": 1})
-    with pytest.raises(crosslane.ArgumentError, match="bench 'nothing'"):
+    with pytest.raises(crosslane.ArgumentError, match='bench "nothing"'):
         lab.bench("nothing")  # type: ignore[arg-type]
     with pytest.raises(crosslane.ExperimentError, match="engine"):
         lab.bench("write")

@@ -91,5 +91,5 @@ class RunError(Error):
     """Ports have detected errors, or work was left that can never end."""
 
 
-class Stuck(Error):  # noqa: N818: the name of the Rust error
+class Stuck(Error):  # noqa: N818
     """A call that can never return, in a lab."""
