@@ -267,6 +267,7 @@ impl Card {
     }
 
     /// Posts a transfer of data from the card: from its stream, or from an address of its memory.
+    #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
     #[pyo3(signature = (target, address = None, *, start = 0, stop = None,
                         deadline = DEADLINE_SECONDS))]
     fn from_card(

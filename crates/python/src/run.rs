@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs in a lab, with the results of the command line: their JSON is the same.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crosslane::driver::{DescriptorSource, Notification};
 use crosslane::experiment::{
     Choices, Ends, EngineWork, ExperimentError, FlowArgument, FlowRequest, Options, Outcome as _,
     OverheadOptions, Scenario, SizeRange, TrafficWork, Workload, at_once, overhead as measure,
+    parse_payload, parse_register_size,
 };
 use crosslane::explain::{Explainable, Ran, explain_all};
 use crosslane::host::PageSize;
@@ -27,6 +29,11 @@ use crate::lab::json;
 
 /// A round trip has failed if it takes longer.
 const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
+/// Most operations, transfers that are posted, round trips and flows, as on the command line.
+const MAX_OPERATIONS: u64 = 100_000_000;
+const MAX_POSTED: u64 = 1 << 14;
+const MAX_ROUNDS: u64 = 1_000_000;
+const MAX_FLOWS: u64 = 256;
 /// Bytes of a transfer and of a message, unless the caller says others.
 const TRANSFER_SIZE: &str = "1M";
 const MESSAGE_SIZE: &str = "64";
@@ -126,6 +133,9 @@ pub fn traffic(
     seed: u64,
     why: bool,
 ) -> Result<Made, Failure> {
+    within("operations", traffic.operations, 1..=MAX_OPERATIONS)?;
+    within("outstanding", traffic.outstanding, 1..=MAX_OPERATIONS)?;
+    payloads(None, traffic.mps)?;
     let running = place.lab.build(seed)?;
     let mut flows: Vec<FlowArgument> = Vec::new();
     for text in &traffic.flows {
@@ -156,7 +166,7 @@ pub fn traffic(
         false => at_once(&flows).map_err(Failure::argument)?,
     };
     let scenario = |flows| {
-        let work = TrafficWork { flows, choices: choices.clone(), shuffle: traffic.shuffle };
+        let work = TrafficWork { flows, choices, shuffle: traffic.shuffle };
         let scenario = Scenario::new(Arc::clone(place.lab), work).with_seed(seed);
         Scenario { max_payload_bytes: traffic.mps, ..scenario }
     };
@@ -187,8 +197,17 @@ pub fn bench(place: &Place<'_>, bench: &Bench, seed: u64, why: bool) -> Result<M
         bench.size.as_deref().unwrap_or(if is_message { MESSAGE_SIZE } else { TRANSFER_SIZE });
     let sizes: SizeRange =
         size.parse().map_err(|error| Failure::argument(format!("size {size:?}: {error}")))?;
+    let most = if is_message { MAX_ROUNDS } else { MAX_OPERATIONS };
+    within("iterations", bench.iterations, 1..=most)?;
+    within("outstanding", bench.outstanding, 1..=MAX_POSTED)?;
+    within("flows", Some(bench.flows), 1..=MAX_FLOWS)?;
+    payloads(bench.payload, bench.mps)?;
     let mut workloads = Vec::new();
     for bytes in sizes.sizes() {
+        if !bytes.is_multiple_of(4) || is_message && u32::try_from(bytes).is_err() {
+            let problem = "a transfer is a multiple of 4 B, and a message below 4 GiB";
+            return Err(Failure::argument(format!("size {bytes}: {problem}")));
+        }
         workloads.extend(workloads_of(name, bytes, bench, seed)?);
     }
     let model = Lab::clone(place.lab).with_engines(EngineKind::Model);
@@ -210,6 +229,31 @@ const fn with_host<'a>(
     flows: u16,
 ) -> Ends<'a> {
     Ends::WithHost { options: (host_option, card_option), host, card, flows }
+}
+
+/// Rejects a number that the command line rejects.
+fn within(
+    name: &str,
+    value: Option<impl Into<u64>>,
+    range: RangeInclusive<u64>,
+) -> Result<(), Failure> {
+    match value.map(Into::into) {
+        Some(value) if !range.contains(&value) => {
+            let (least, most) = range.into_inner();
+            Err(Failure::argument(format!("{name} {value}: it is from {least} to {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rejects sizes of payloads that the command line rejects.
+fn payloads(payload: Option<u32>, mps: Option<u32>) -> Result<(), Failure> {
+    let payload = payload.map(|bytes| ("payload", parse_payload(&bytes.to_string())));
+    let mps = mps.map(|bytes| ("mps", parse_register_size(&bytes.to_string())));
+    for (name, parsed) in [payload, mps].into_iter().flatten() {
+        parsed.map_err(|problem| Failure::argument(format!("{name}: {problem}")))?;
+    }
+    Ok(())
 }
 
 /// Returns a value by its word.
@@ -354,9 +398,10 @@ fn made<W: Explainable>(
 /// Measures single accesses and transfers.
 pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<Made, Failure> {
     let (name, bytes) = (place.lab.name(), overhead.large);
-    if bytes == 0 || bytes > 1 << 30 || !bytes.is_multiple_of(4) || overhead.rounds == 0 {
-        let problem = "rounds are at least 1, and large is a multiple of 4 B up to 1 GiB";
-        return Err(Failure::argument(problem));
+    within("rounds", Some(overhead.rounds), 1..=MAX_ROUNDS)?;
+    within("large", Some(bytes), 4..=1 << 30)?;
+    if !bytes.is_multiple_of(4) {
+        return Err(Failure::argument(format!("large {bytes}: it is a multiple of 4 B")));
     }
     let session = Session::open_in(place.lab, name, &[overhead.card.as_deref()], seed)?;
     let options = OverheadOptions::default()

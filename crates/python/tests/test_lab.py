@@ -146,8 +146,24 @@ def test_errors_say_where() -> None:
         lab.with_({"part.nothing": 1})
     with pytest.raises(crosslane.ArgumentError, match='bench "nothing"'):
         lab.bench("nothing")  # type: ignore[arg-type]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"size": 3}, "multiple of 4 B"),
+        ({"size": "x"}, "x is not a size"),
+        ({"iterations": 0}, "iterations 0: it is from 1"),
+        ({"outstanding": 1 << 20}, "outstanding 1048576: it is from 1 to 16384"),
+        ({"flows": 0}, "flows 0"),
+        ({"payload": 3}, "payload: "),
+        ({"mps": 1}, "mps: "),
+        ({"descriptors": "command"}, "command port"),
+        ({"notify": "never"}, "there are poll, interrupt"),
+    ]
+    for options, words in wrong:
+        with pytest.raises(crosslane.ArgumentError, match=words):
+            Lab.load("rosta:crosslane").bench("write", **options)
+    with pytest.raises(crosslane.ArgumentError, match="mps: "):
+        lab.run(FLOW, mps=1)
     with pytest.raises(crosslane.ExperimentError, match="engine"):
-        lab.bench("write")
+        Lab.load("pciebench").bench("write")
     with pytest.raises(crosslane.ArgumentError, match="'model' or 'rtl'"):
         lab.with_engine("fast")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
