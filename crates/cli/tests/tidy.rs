@@ -27,13 +27,13 @@ const TEXT_ENDINGS: [&str; 18] = [
 /// The page that lists all pages of documentation.
 const INDEX: &str = "docs/README.md";
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
-const UNSAFE_CRATES: [&str; 4] = [
+const UNSAFE_CRATES: [&str; 5] = [
     "crates/capi/Cargo.toml", "crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml",
-    "crates/vfio/Cargo.toml",
+    "crates/python/Cargo.toml", "crates/vfio/Cargo.toml",
 ];
 /// The project's crates from the ground floor up, each with those that it may stand on. Tests may
 /// use others.
-const HOUSE: [(&str, &str); 27] = [
+const HOUSE: [(&str, &str); 28] = [
     ("random", ""),
     ("pcie", ""),
     ("regs", ""),
@@ -65,6 +65,7 @@ const HOUSE: [(&str, &str); 27] = [
     ),
     ("capi", "crosslane"),
     ("cli", "cosim vfio mpi serve torture report reproduce crosslane"),
+    ("python", "report crosslane"),
 ];
 /// Files that write JSON whose format is another's: JSON Schema, and vfio-user's versions.
 const FOREIGN_JSON: [&str; 2] =

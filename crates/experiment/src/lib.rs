@@ -72,7 +72,7 @@ pub use scenario::{Outcome, Scenario, Work, unless_over};
 pub use topology::topology;
 pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
-    kind_word,
+    at_once, kind_word,
 };
 pub use transfer::{peer_read, peer_write, read, write};
 pub use two_nodes::{BridgeOutcome, BridgeWork, LabClient, TwoNodes};

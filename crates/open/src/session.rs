@@ -146,9 +146,24 @@ impl Session {
             }
         }
         let lab = Lab::load(&first.lab).map_err(Box::new)?.with_engines(options.engines);
-        let engines = engines(&lab);
+        Self::open_in(&lab, &first.lab, &endpoints, options.seed)
+    }
+
+    /// Opens cards of a lab that is at hand: those of the named endpoints, all on one host, or every
+    /// engine of its first host that has one for `None`. `name` is the lab's in errors; its engines
+    /// are those that it was given.
+    ///
+    /// # Errors
+    /// No such card, a lab that cannot be built, or cards of several hosts.
+    pub fn open_in(
+        lab: &Lab,
+        name: &str,
+        endpoints: &[Option<&str>],
+        seed: u64,
+    ) -> Result<Self, OpenError> {
+        let engines = engines(lab);
         let no_card = |endpoint: &str, why: String| OpenError::NoSuchCard {
-            lab: first.lab.clone(),
+            lab: name.to_owned(),
             endpoint: endpoint.to_owned(),
             why,
         };
@@ -164,7 +179,7 @@ impl Session {
                 return Err(no_card(endpoint, why));
             }
         }
-        let running = lab.build_engines(options.seed).map_err(Box::new)?;
+        let running = lab.build_engines(seed).map_err(Box::new)?;
         // Every enumerated endpoint is in the tree of one host. The cards are those of the first
         // host with any of the requested ones.
         let is_meant = |endpoint: Option<&str>, name: &String| {
@@ -183,10 +198,10 @@ impl Session {
             (host.id, cards.collect::<Vec<Card>>())
         });
         let Some((host, found)) = hosts.find(|(_, cards)| !cards.is_empty()) else {
-            return Err(OpenError::NoCard { lab: first.lab.clone(), hint: hint(&lab) });
+            return Err(OpenError::NoCard { lab: name.to_owned(), hint: hint(lab) });
         };
         let mut cards = Vec::new();
-        for endpoint in endpoints {
+        for &endpoint in endpoints {
             let own = |card: &&Card| is_meant(endpoint, &card.name);
             let before = cards.len();
             cards.extend(found.iter().filter(own).cloned());

@@ -54,4 +54,4 @@ pub use html::GENERATOR;
 pub use page::{Bar, Bars, Block, Page, Section, TopologyFigure};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Field, Table};
-pub use tree::topology_svg;
+pub use tree::{loaded_svg, topology_svg};

@@ -134,9 +134,7 @@ impl Kind {
                 }),
                 // A packet: field 1, of bytes.
                 Self::Trace => head[0] == 0x0a,
-                Self::Manual => {
-                    text.starts_with("# crosslane") || text.contains("\n.TH crosslane")
-                }
+                Self::Manual => text.starts_with("# crosslane") || text.contains("\n.TH crosslane"),
                 Self::Data => true,
             }
     }

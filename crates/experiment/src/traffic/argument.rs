@@ -166,6 +166,32 @@ impl fmt::Display for FlowArgument {
     }
 }
 
+/// Returns the flows of each run in which all go at once: one run for each size of the ranges,
+/// which all have the same number of sizes, or one.
+///
+/// # Errors
+/// A range whose number of sizes is another.
+pub fn at_once(flows: &[FlowArgument]) -> Result<Vec<Vec<FlowRequest>>, String> {
+    let sizes: Vec<Vec<u64>> = flows.iter().map(|flow| flow.sizes.sizes().collect()).collect();
+    let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
+    for (flow, sizes) in flows.iter().zip(&sizes) {
+        if sizes.len() != 1 && sizes.len() != count {
+            return Err(format!(
+                "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
+                 the same number of sizes",
+                sizes.len()
+            ));
+        }
+    }
+    let of_run = |index: usize| {
+        let requests = flows.iter().zip(&sizes);
+        requests
+            .flat_map(|(flow, sizes)| flow.requests(sizes[index.min(sizes.len() - 1)]))
+            .collect()
+    };
+    Ok((0..count).map(of_run).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

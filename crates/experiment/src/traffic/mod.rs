@@ -9,7 +9,7 @@ mod run;
 pub(crate) mod shape;
 
 pub(crate) use argument::COPY;
-pub use argument::{FlowArgument, kind_word};
+pub use argument::{FlowArgument, at_once, kind_word};
 pub use plan::{Choices, FlowRequest, PlannedFlow};
 pub(crate) use plan::{Half, split_place};
 pub use run::{TrafficFlow, TrafficOutcome, TrafficWork};

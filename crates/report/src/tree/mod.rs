@@ -8,6 +8,7 @@ mod card;
 mod draw;
 mod layout;
 
+use crosslane_results::DirectionLoad;
 use crosslane_results::quantity::count_words;
 use crosslane_results::topology::{FunctionKind, Topology};
 use maud::{Markup, PreEscaped, html};
@@ -71,15 +72,22 @@ fn words(cards: &[Card<'_>]) -> String {
 /// Draws a topology as one stand-alone SVG file: nothing is fetched, fonts are those of the
 /// reader's system, colours follow the reader's choice of light or dark, text is escaped.
 pub fn topology_svg(topology: &Topology) -> String {
+    loaded_svg(topology, &[])
+}
+
+/// Draws a topology like [`topology_svg`], with the loads of its links in a run.
+pub fn loaded_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
     let heading = format!("Lab {}", topology.lab);
-    let notes = [
-        counts(topology),
-        "Under each link: payload ceiling of one direction with 3 DW headers, less SKP, without \
-         DLLPs (1 MB/s = 1000000 bytes a second)"
-            .to_owned(),
-    ];
+    let note = match loads {
+        [] => {
+            "Under each link: payload ceiling of one direction with 3 DW headers, less SKP, \
+             without DLLPs (1 MB/s = 1000000 bytes a second)"
+        }
+        _ => "Beside each link: the time for which each direction was busy",
+    };
+    let notes = [counts(topology), note.to_owned()];
     let top = MARGIN + TITLE_HEIGHT + NOTE_HEIGHT * notes.len() as f64 + 10.0;
-    let mut cards = cards(topology, &[]);
+    let mut cards = cards(topology, loads);
     let (width, height) = place(&mut cards, top);
     let widest = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0);
     let width = width.max(2.0 * MARGIN + widest as f64 * NOTE_CHARACTER);

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Labs of PCI Express topologies, and transfers with cards, simulated and real.
+
+>>> import crosslane
+>>> lab = crosslane.Lab.load("minimal")
+>>> result = lab.run("card0:host:write:4K")
+>>> print(result.why().kinds)
+['link']
+"""
+
+from crosslane._errors import (
+    ArgumentError,
+    BusError,
+    ClosedError,
+    DeadlineError,
+    DriverError,
+    Error,
+    ExperimentError,
+    ExplainError,
+    LabError,
+    OpenError,
+    PanicError,
+    RunError,
+    Stuck,
+    SweepError,
+    TransferError,
+)
+from crosslane._native import (
+    Buffer,
+    Card,
+    Completed,
+    Lab,
+    Session,
+    Transfer,
+    __version__,
+    open,
+)
+from crosslane._results import Result, Rows, Why
+from crosslane._sweep import sweep
+
+__all__ = [
+    "ArgumentError",
+    "Buffer",
+    "BusError",
+    "Card",
+    "ClosedError",
+    "Completed",
+    "DeadlineError",
+    "DriverError",
+    "Error",
+    "ExperimentError",
+    "ExplainError",
+    "Lab",
+    "LabError",
+    "OpenError",
+    "PanicError",
+    "Result",
+    "Rows",
+    "RunError",
+    "Session",
+    "Stuck",
+    "SweepError",
+    "Transfer",
+    "TransferError",
+    "Why",
+    "__version__",
+    "open",
+    "sweep",
+]

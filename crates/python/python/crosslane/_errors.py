@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Exceptions, with the names of the Rust errors; `Error` is the base of all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Error(Exception):
+    """Base of all exceptions of this package."""
+
+    #: What a caller can do about it: `not_found`, `busy`, `unsupported`, `invalid_argument`,
+    #: `timeout`, `link_down`, `denied`, `data`, `cancelled` or `failed`.
+    kind: str
+
+    def __init__(self, message: str, kind: str = "failed", **details: int) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self._details = details
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), str(self), self.kind, self._details)
+
+
+def _again(cls: type[Error], message: str, kind: str, details: dict[str, int]) -> Error:
+    """Makes an exception of another process."""
+    return cls(message, kind, **details)
+
+
+class ArgumentError(Error, ValueError):
+    """An argument that cannot be used: a wrong value, memory that is read only or has gaps."""
+
+
+class ClosedError(Error, ValueError):
+    """Something that was closed, given back, or opened by the process that forked this one."""
+
+
+class DeadlineError(Error, TimeoutError):
+    """A wait has ended; what it waited for goes on."""
+
+
+class PanicError(Error, RuntimeError):
+    """An assertion of the Rust code has failed. Please report it."""
+
+
+class OpenError(Error):
+    """Cards that cannot be opened."""
+
+
+class LabError(Error):
+    """A lab that does not exist or has a problem."""
+
+
+class DriverError(Error):
+    """A refused request, or a card that does not answer. No data were moved."""
+
+
+class TransferError(Error):
+    """A failed transfer."""
+
+    #: Bytes that were moved, from the start.
+    moved_bytes: int
+    #: Bytes of the transfer.
+    total_bytes: int
+
+    def __init__(
+        self, message: str, kind: str = "failed", moved_bytes: int = 0, total_bytes: int = 0
+    ) -> None:
+        super().__init__(message, kind, moved_bytes=moved_bytes, total_bytes=total_bytes)
+        self.moved_bytes = moved_bytes
+        self.total_bytes = total_bytes
+
+
+class BusError(Error):
+    """The host's bus or its memory refused."""
+
+
+class ExperimentError(Error):
+    """A run that cannot be made, or whose figure says nothing."""
+
+
+class SweepError(Error):
+    """A sweep with an impossible value."""
+
+
+class ExplainError(Error):
+    """A run that cannot be explained."""
+
+
+class RunError(Error):
+    """Ports have detected errors, or work was left that can never end."""
+
+
+class Stuck(Error):  # noqa: N818
+    """A call that can never return, in a lab."""

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Registered memory that Python code sees.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crosslane::driver::Buffer as Registered;
+use crosslane::host::lock;
+use crosslane::open::{AnyBus, AnyMemory};
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::error::Failure;
+use crate::session::{Held, Shared};
+
+/// Alignment of the bytes of a buffer: that of a page.
+const ALIGNMENT: usize = 4096;
+
+/// The bytes that Python code sees.
+enum Bytes {
+    /// The pages that the card reaches, and the memory that keeps them mapped.
+    Pages { pages: NonNull<u8>, _memory: AnyMemory },
+    /// A copy of a lab's simulated memory, brought up to date by transfers.
+    Copy(NonNull<u8>, Layout),
+}
+
+// SAFETY: the bytes belong to the process, not to a thread, and are accessed with the GIL.
+unsafe impl Send for Bytes {}
+// SAFETY: as above.
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    fn new(memory: &AnyMemory, bytes: u64) -> Result<Self, Failure> {
+        let no_memory = || Failure::argument(format!("no memory: {bytes} B requested"));
+        match memory {
+            AnyMemory::Vfio(own) => {
+                let address = own.pages().mapped().address() as *mut u8;
+                let pointer = NonNull::new(address).ok_or_else(no_memory)?;
+                Ok(Self::Pages { pages: pointer, _memory: memory.clone() })
+            }
+            AnyMemory::Lab(_) => {
+                let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
+                let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT);
+                let layout = layout.map_err(|_| no_memory())?;
+                // SAFETY: the layout has a size.
+                let pointer = NonNull::new(unsafe { alloc_zeroed(layout) });
+                Ok(Self::Copy(pointer.ok_or_else(no_memory)?, layout))
+            }
+        }
+    }
+
+    const fn pointer(&self) -> *mut u8 {
+        match self {
+            Self::Pages { pages: pointer, .. } | Self::Copy(pointer, _) => pointer.as_ptr(),
+        }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        if let Self::Copy(pointer, layout) = self {
+            // SAFETY: it was allocated with this layout, and nothing refers to it any more.
+            unsafe { dealloc(pointer.as_ptr(), *layout) };
+        }
+    }
+}
+
+/// Memory that a card reaches. It has the buffer protocol: `memoryview(buffer)` and
+/// `numpy.frombuffer(buffer)` see its bytes without a copy.
+#[pyclass(frozen, module = "crosslane")]
+pub struct Buffer {
+    session: Arc<Shared>,
+    card: usize,
+    bytes: Bytes,
+    size_bytes: u64,
+    registered: Arc<Registration>,
+    /// Views of Python code.
+    views: AtomicUsize,
+}
+
+/// Registration of a buffer; none once it was given back.
+struct Registration(Mutex<Option<Registered<AnyBus>>>);
+
+impl Registration {
+    fn get(&self) -> Option<Registered<AnyBus>> {
+        lock(&self.0).clone()
+    }
+
+    fn is_over(&self) -> bool {
+        lock(&self.0).is_none()
+    }
+}
+
+impl Held for Registration {
+    fn release(&self) {
+        *lock(&self.0) = None;
+    }
+}
+
+impl Buffer {
+    /// Takes memory that is registered.
+    pub fn new(
+        session: Arc<Shared>,
+        card: usize,
+        memory: &AnyMemory,
+        registered: Registered<AnyBus>,
+    ) -> Result<Self, Failure> {
+        let size_bytes = registered.size_bytes();
+        let bytes = Bytes::new(memory, size_bytes)?;
+        let registered = Arc::new(Registration(Mutex::new(Some(registered))));
+        session.hold(&registered);
+        let views = AtomicUsize::new(0);
+        Ok(Self { session, card, bytes, size_bytes, registered, views })
+    }
+
+    /// Returns its registration for a transfer with a card.
+    ///
+    /// # Errors
+    /// A buffer that was given back, of another card, or of another session.
+    pub fn registered(
+        &self,
+        session: &Arc<Shared>,
+        card: usize,
+    ) -> Result<Registered<AnyBus>, Failure> {
+        if !Arc::ptr_eq(session, &self.session) || card != self.card {
+            return Err(Failure::argument("the buffer is registered with another card"));
+        }
+        self.registered.get().ok_or_else(|| Failure::closed("the buffer has been given back"))
+    }
+
+    /// Writes what Python code sees of a part to the memory that the card reads.
+    pub fn publish(&self, to: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
+        match (&self.bytes, self.range(part)) {
+            (Bytes::Copy(..), Some((start, bytes))) => {
+                // SAFETY: within the bytes, which only this object and its views, with the GIL,
+                // access.
+                let from = unsafe { std::slice::from_raw_parts(start, bytes) };
+                Ok(to.write(part.start, from)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows Python code what the card has written to a part.
+    pub fn fetch(&self, from: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
+        match (&self.bytes, self.range(part)) {
+            (Bytes::Copy(..), Some((start, bytes))) => {
+                // SAFETY: as above.
+                let into = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+                Ok(from.read(part.start, into)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the first byte of a part and the number of its bytes.
+    fn range(&self, part: &Range<u64>) -> Option<(*mut u8, usize)> {
+        if part.start >= part.end || part.end > self.size_bytes {
+            return None;
+        }
+        // SAFETY: within the bytes, as was compared.
+        let start = unsafe { self.bytes.pointer().add(part.start as usize) };
+        Some((start, (part.end - part.start) as usize))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if self.session.is_foreign() {
+            std::mem::forget(Arc::clone(&self.registered));
+        }
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    fn __len__(&self) -> usize {
+        self.size_bytes as usize
+    }
+
+    fn __repr__(&self) -> String {
+        let closed = if self.registered.is_over() { ", given back" } else { "" };
+        format!("<crosslane.Buffer of {} B{closed}>", self.size_bytes)
+    }
+
+    #[getter]
+    const fn nbytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Gives the memory back.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.registered.is_over() {
+            return Ok(());
+        }
+        let views = self.views.load(Ordering::Acquire);
+        if views > 0 {
+            let problem = format!(
+                "a buffer of {} B: it has {views} views, so it stays registered",
+                self.size_bytes
+            );
+            return Err(Failure::busy(problem).into());
+        }
+        self.session.call(py, |state| {
+            let Some(registered) = self.registered.get() else { return Ok(()) };
+            state.run(registered.unregister())?;
+            self.registered.release();
+            Ok(())
+        })
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.close(py)
+    }
+
+    #[pyo3(signature = (**options))]
+    fn __dlpack__(
+        slf: &Bound<'_, Self>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let memory = slf.py().import("crosslane._memory")?;
+        Ok(memory.getattr("to_dlpack")?.call((slf,), options)?.unbind())
+    }
+
+    /// Device of DLPack: the processor.
+    const fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+
+    /// Shows the bytes.
+    ///
+    /// # Safety
+    /// Called by Python with a view to be filled.
+    unsafe fn __getbuffer__(
+        slf: &Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let this = slf.get();
+        if this.registered.is_over() {
+            let problem = "the buffer has been given back";
+            if !view.is_null() {
+                // SAFETY: Python has made the view, and expects this in a view that is refused.
+                unsafe { (*view).obj = std::ptr::null_mut() };
+            }
+            return Err(Failure::closed(problem).into());
+        }
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view"));
+        }
+        let (pointer, bytes) = (this.bytes.pointer(), this.size_bytes as ffi::Py_ssize_t);
+        // SAFETY: the view is Python's, and the bytes live as long as the object, which the view
+        // refers to.
+        let filled = unsafe {
+            let object = slf.as_ptr();
+            ffi::PyBuffer_FillInfo(view, object, pointer.cast::<c_void>(), bytes, 0, flags)
+        };
+        if filled != 0 {
+            return Err(PyErr::fetch(slf.py()));
+        }
+        this.views.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Ends a view.
+    ///
+    /// # Safety
+    /// Called by Python, once for each view.
+    unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {
+        self.views.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the tests share: the program, and labs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: The program of the same build.
+PROGRAM = Path(os.environ.get("CROSSLANE_PROGRAM", "crosslane"))
+
+
+def program(*arguments: str) -> Any:
+    """What the program prints with `--json`."""
+    command = [str(PROGRAM), *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def numpy() -> Any:
+    """The package numpy, where it is installed."""
+    return pytest.importorskip("numpy")

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A card behind a socket, which is to the package what a real one is."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import crosslane
+import pytest
+from conftest import PROGRAM
+from crosslane import Card, Session
+
+
+@pytest.fixture(scope="module")
+def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a card that a program serves."""
+    socket = tmp_path_factory.mktemp("served") / "card"
+    command = [str(PROGRAM), "lab", "serve", "kc705:crosslane", "--device", "kc705"]
+    server = subprocess.Popen([*command, "--socket", str(socket)], stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 20
+    while not Path(socket).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    yield f"vfio-user:{socket}"
+    server.send_signal(signal.SIGTERM)
+    server.wait(20)
+
+
+@pytest.fixture
+def session(name: str) -> Iterator[Session]:
+    """A session with the card."""
+    with crosslane.open(name) as session:
+        yield session
+
+
+@pytest.fixture
+def card(session: Session) -> Card:
+    """The card."""
+    return session.card()
+
+
+def test_data_go_to_a_served_card_and_back(session: Session, card: Card) -> None:
+    data, back = os.urandom(8192), bytearray(8192)
+    assert not session.is_lab
+    assert card.to_card(data, 0).wait(deadline=5).bytes == 8192
+    card.from_card(back, 0).wait(deadline=5)
+    assert back == data
+
+
+def test_buffers_are_the_pages_of_the_card(card: Card) -> None:
+    buffer = card.buffer(4096)
+    seen = memoryview(buffer)
+    seen[:4] = b"page"
+    card.to_card(buffer, 0).wait()
+    other = card.buffer(4096)
+    view = memoryview(other)
+    transfer = card.from_card(other, 0)
+    until = time.monotonic() + 10
+    # The card writes what Python sees, before anybody waits for the transfer.
+    while bytes(view[:4]) != b"page" and time.monotonic() < until:
+        time.sleep(0.001)
+    assert bytes(view[:4]) == b"page"
+    transfer.wait()
+
+
+def test_served_and_simulated_cards_are_awaited_together(card: Card) -> None:
+    async def moved(card: Card) -> int:
+        total = 0
+        for _ in range(3):
+            total += (await card.to_card(bytes(4096), 0)).bytes
+        return total
+
+    async def both() -> list[int]:
+        with crosslane.open("lab:kc705:crosslane") as simulated:
+            return list(await asyncio.gather(moved(card), moved(simulated.card())))
+
+    assert asyncio.run(both()) == [12288, 12288]
+
+
+def test_a_wait_does_not_keep_other_threads_away(card: Card) -> None:
+    card.route("h2c")
+    waiting = card.from_card(bytearray(64), deadline=30)
+    failures: list[str] = []
+
+    def wait() -> None:
+        try:
+            waiting.wait(deadline=20)
+        except crosslane.Error as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    begun = time.monotonic()
+    card.to_card(bytes(64)).wait(deadline=20)
+    assert time.monotonic() - begun < 10
+    thread.join()
+    assert not failures
+
+
+def test_a_wait_ends_in_the_time_of_the_machine(card: Card) -> None:
+    card.route("h2c")
+    transfer = card.from_card(bytearray(64), deadline=30)
+    begun = time.monotonic()
+    with pytest.raises(crosslane.DeadlineError):
+        transfer.wait(deadline=0.05)
+    assert 0.04 < time.monotonic() - begun < 5
+    transfer.cancel()
+    with pytest.raises(crosslane.TransferError, match="cancelled"):
+        transfer.wait()
+
+
+def test_a_signal_ends_a_wait(card: Card) -> None:
+    card.route("h2c")
+    transfer = card.from_card(bytearray(64), deadline=60)
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        transfer.wait()
+    assert time.monotonic() - begun < 10
+    transfer.cancel()
+
+
+def test_a_forked_child_does_not_disturb_a_served_card(card: Card) -> None:
+    kept = [card.buffer(4096), card.to_card(bytes(64), 0)]
+    child = os.fork()
+    if child == 0:
+        try:
+            kept.clear()
+            gc.collect()
+            with pytest.raises(crosslane.ClosedError, match="forked"):
+                card.buffer(4096)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    back = bytearray(64)
+    card.to_card(b"\x11" * 64, 0).wait()
+    card.from_card(back, 0).wait()
+    assert back == b"\x11" * 64
