@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Items of long work that several machines share: `--items FOLDER --shard I/N` runs one item of
-//! N and keeps the result of each in a file, `crosslane merge FOLDER` shows all of them.
+//! Items of long work that several machines share: `--items FOLDER --shard I/N` runs every N-th
+//! item and keeps its result in a file, `crosslane merge FOLDER` shows all of them.
 //!
 //! Read first: [`Items`]. `merge` runs the command of the files again with every item taken from
 //! them, so that what it shows is that of one run.
@@ -390,7 +390,7 @@ impl<'a> Items<'a> {
     pub fn open(arguments: &ItemsArguments, work: Work<'a>) -> Result<Self> {
         if arguments.items.is_some() && work.items > MAX_ITEMS {
             let count = work.items;
-            return Err(usage(format!("--items: {count} are too many: at most {MAX_ITEMS}")));
+            return Err(usage(format!("--items: {count} items: at most {MAX_ITEMS} are possible")));
         }
         let from = match &arguments.items {
             None => Origin::Run,

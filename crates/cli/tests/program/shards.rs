@@ -106,7 +106,7 @@ fn merged_validation_is_one_run() {
     // The measurements of the items are not those of the file any more.
     let mut file = OpenOptions::new().append(true).open(folder.join("flows.csv")).unwrap();
     file.write_all(b"card0:host0:write,8K,3,GB/s\n").unwrap();
-    let changed = "kept/shard-0-of-3.jsonl: the lab or the measurements have changed since";
+    let changed = "-of-3.jsonl: the lab or the measurements have changed since";
     refused(&folder, "merge kept", changed);
     refused(&folder, &format!("{validate} --items kept --shard 0/3"), changed);
 }
