@@ -14,7 +14,9 @@ use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::halo_command::HaloArguments;
+use crate::items::ItemsArguments;
 use crate::manual_command::ManualArguments;
+use crate::merge_command::MergeArguments;
 use crate::nget_command::NgetArguments;
 use crate::overhead_command::OverheadArguments;
 use crate::place_argument::PlaceArguments;
@@ -109,6 +111,8 @@ all but `traffic` also run on cards outside a lab (--device).")]
     Calibrate(CalibrateArguments),
     /// Run random labs, workloads and faults by seed
     Torture(TortureArguments),
+    /// Show the results of the shards of `bench sweep`, `torture` or `validate`
+    Merge(MergeArguments),
     /// Compare two `--json` results
     Compare(CompareArguments),
     /// Split measured times into link time and fixed time, by least squares
@@ -502,10 +506,12 @@ Examples:
   crosslane validate pciebench
   crosslane validate pciebench --json
   crosslane validate my-lab.toml --csv flows.csv
+  crosslane validate my-lab.toml --csv flows.csv --items parts --shard 0/4
 
 Without a set all published ones: every shipped lab that has measurements beside it. To find the
 constants that matter each is raised by 10 % (counts by 1 at least), and the experiments are
-run again in a shorter form. With all sets this takes a few minutes.
+run again in a shorter form. With all sets this takes a few minutes; several machines can share
+it (docs/shards.md): an item is a constant, or the rows of a set.
 
 Your own measurements are a file of comma-separated values: a heading, then one figure a line.
   flow         FROM:TO:KIND as in `bench traffic` (write, read, writeread), or moved by the engine
@@ -532,8 +538,10 @@ pub struct ValidateArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "sets")]
     pub csv: Option<PathBuf>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "items")]
     pub json: bool,
+    #[command(flatten)]
+    pub items: ItemsArguments,
 }
 
 /// Arguments of `compare`.

@@ -18,8 +18,10 @@ mod files;
 mod fit_command;
 mod halo_command;
 mod interrupt;
+mod items;
 mod lab_command;
 mod manual_command;
+mod merge_command;
 mod mmio_command;
 mod nget_command;
 mod output;
@@ -29,6 +31,7 @@ mod processes;
 mod progress;
 mod reproduce_command;
 mod serve_command;
+mod shard;
 mod sweep_command;
 mod torture_command;
 mod traffic_command;
@@ -66,6 +69,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
         Command::Calibrate(arguments) => calibrate_command::run(arguments),
         Command::Torture(arguments) => torture_command::run(arguments),
+        Command::Merge(arguments) => merge_command::run(arguments),
         Command::Compare(arguments) => compare_command::run(arguments),
         Command::Bridge { command } => bridge_command::run(command),
         Command::Device { command } => device_command::run(command),

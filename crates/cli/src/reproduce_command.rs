@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crosslane::explain::{STEPS, explain};
-use crosslane::lab::Lab;
+use crosslane::lab::{Lab, shipped};
 use crosslane::results::{Outcome, Reproduction as Figures, Validation};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
@@ -13,12 +13,15 @@ use crosslane_reproduce::measured::{MAX_MEASURED_BYTES, Measurements};
 use crosslane_reproduce::reproduction::{find, reproduce};
 use crosslane_reproduce::study::{reproducible, studies};
 use crosslane_reproduce::text;
-use crosslane_reproduce::validation::{CHANGE, numbers, numbers_of, validate, validate_measured};
+use crosslane_reproduce::validation::{
+    CHANGE, ITEMS_BEFORE, numbers, numbers_of, validate, validate_measured,
+};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::{CommandError, Result};
 use crate::files::{command_line, read_text, report_of, write_page};
 use crate::interrupt::is_asked;
+use crate::items::{Items, Work};
 use crate::output::columns;
 use crate::output::{print, show};
 use crate::progress::Steps;
@@ -92,11 +95,30 @@ impl<'a> Set<'a> {
         files.iter().map(set).collect()
     }
 
-    fn numbers(&self) -> Result<u64> {
-        Ok(match self {
-            Self::Published(name) => numbers(name)? as u64,
-            Self::Measured(_, lab, _) => numbers_of(lab) as u64,
-        })
+    fn name(&self) -> &'a str {
+        match self {
+            Self::Published(name) | Self::Measured(name, ..) => name,
+        }
+    }
+
+    /// Returns the names of its items.
+    fn items(&self) -> Result<Vec<String>> {
+        let numbers = match self {
+            Self::Published(name) => numbers(name)?,
+            Self::Measured(_, lab, _) => numbers_of(lab),
+        };
+        let before = ["rows", "rows of shorter runs"].map(str::to_owned);
+        Ok(before.into_iter().chain(numbers).collect())
+    }
+
+    /// Returns all that it reads.
+    fn inputs(&self) -> Vec<String> {
+        match self {
+            Self::Published(_) => shipped().iter().map(|lab| lab.text.to_owned()).collect(),
+            Self::Measured(_, lab, measurements) => {
+                vec![lab.file().text().to_owned(), format!("{measurements:?}")]
+            }
+        }
     }
 }
 
@@ -128,24 +150,38 @@ pub fn run_validation(arguments: &ValidateArguments) -> Result<()> {
     if arguments.sets.is_empty() {
         studies().for_each(|name| sets.push(Set::Published(name)));
     }
-    let mut count = 0;
+    let (mut names, mut firsts) = (Vec::new(), Vec::new());
     for set in &sets {
-        count += set.numbers()?;
+        firsts.push(names.len() as u64);
+        let of_set = set.items()?.into_iter();
+        names.extend(of_set.map(|item| format!("{}: {item}", set.name())));
     }
-    let steps = Steps::new(count, "constants");
+    let work = Work {
+        items: names.len() as u64,
+        inputs: sets.iter().flat_map(Set::inputs).collect(),
+        name: &|item| names[item as usize].clone(),
+    };
+    let items = Items::open(&arguments.items, work)?;
+    let ends = firsts.iter().skip(1).copied().chain([names.len() as u64]);
+    let constants = firsts.iter().zip(ends).map(|(first, end)| first + ITEMS_BEFORE..end);
+    let steps = Steps::new(constants.map(|of_set| items.left(of_set)).sum(), "constants");
     let mut validated = Vec::new();
-    for set in &sets {
+    for (set, first) in sets.iter().zip(firsts) {
         if is_asked() {
             break;
         }
-        validated.push(match set {
-            Set::Published(name) => validate(name, &steps)?,
+        let items = (&items, first);
+        validated.extend(match set {
+            Set::Published(name) => validate(name, &steps, &items)?,
             Set::Measured(name, lab, measurements) => {
-                validate_measured(name, lab, measurements, &steps)?
+                validate_measured(name, lab, measurements, &steps, &items)?
             }
         });
     }
     steps.finish();
+    if !items.end(&steps.watch)? {
+        return Ok(());
+    }
     let validation = Validation {
         change: CHANGE,
         sets: validated,

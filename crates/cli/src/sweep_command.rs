@@ -15,18 +15,21 @@ use crosslane::experiment::{
     parse_register_size, unless_over,
 };
 use crosslane::explain::{Explainable, Ran, Why};
-use crosslane::lab::Lab;
+use crosslane::lab::{Items as _, Lab};
 use crosslane::open::DeviceName;
 use crosslane::pcie::link::LinkRate;
+use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Outcome, SCHEMA, Sweep, SweepRow};
 use crosslane_report::output::{Kind, OutputFile, not_written};
 use crosslane_report::text::Notes;
+use serde::{Deserialize, Serialize};
 
 use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{explained, opened, parts_of, platform, print_outcome, run_on};
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
+use crate::items::{Items, ItemsArguments, Work};
 use crate::place_argument::{Named, PlaceArguments, one_endpoint};
 use crate::progress::Steps;
 use crate::traffic_command::expanded;
@@ -56,7 +59,8 @@ traffic --help` describes; several run at once, and the figure is the rate of al
 With --outstanding 1 the time of a transfer is its median, for to-card and from-card from its
 start (behind the setting of parameters) until the host knows that it is complete; with more it is
 the time of all, divided by their number. Every byte is compared, outside of what is timed.
---csv FILE can be read by `crosslane fit`.
+--csv FILE can be read by `crosslane fit`. With --items several machines share the points
+(docs/shards.md), and `crosslane merge` has --json, --csv and --report.
 
 Examples:
   crosslane bench sweep --lab kc705 --link 1x1,2x4 --size 1K,1M --csv sweep.csv
@@ -66,7 +70,8 @@ Examples:
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep
   crosslane bench sweep --lab minimal --flow card0:host:write:256,4K --link 3x8,4x8,5x16,6x16
-  crosslane bench sweep --lab pciebench --flow nfp:host:read:64,1K --tags 8,16,32")]
+  crosslane bench sweep --lab pciebench --flow nfp:host:read:64,1K --tags 8,16,32
+  crosslane bench sweep --lab kc705 --size 1K..16K --items points --shard 0/2")]
 pub struct SweepArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
@@ -117,17 +122,61 @@ pub struct SweepArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Look for what limits each point, in a lab: that takes many more runs.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "items")]
     pub why: bool,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "items")]
     pub json: bool,
     /// Write the points into this file as comma-separated values.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "items")]
     pub csv: Option<PathBuf>,
     /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath,
+        conflicts_with = "items")]
     pub report: Option<PathBuf>,
+    #[command(flatten)]
+    pub items: ItemsArguments,
+}
+
+/// What is kept of a measured point.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Generation and lanes of the card's link, as `3x8`.
+    link: Option<String>,
+    transfer_s: f64,
+    bytes_per_second: f64,
+    wrong_words: u64,
+    elapsed_ps: u64,
+    raised_ports: Vec<String>,
+}
+
+impl From<SweepPoint> for Kept {
+    fn from(point: SweepPoint) -> Self {
+        let link = |link: LinkRate| format!("{}x{}", link.generation.number(), link.width.lanes());
+        Self {
+            link: point.link.map(link),
+            transfer_s: point.transfer_s,
+            bytes_per_second: point.bytes_per_second,
+            wrong_words: point.wrong_words,
+            elapsed_ps: point.elapsed.0,
+            raised_ports: point.raised_ports,
+        }
+    }
+}
+
+impl Kept {
+    /// Returns it as measured at a point.
+    fn of(self, point: &Point) -> SweepPoint {
+        SweepPoint {
+            point: point.clone(),
+            link: self.link.and_then(|link| link.parse().ok()),
+            transfer_s: self.transfer_s,
+            bytes_per_second: self.bytes_per_second,
+            wrong_words: self.wrong_words,
+            elapsed: Picoseconds(self.elapsed_ps),
+            raised_ports: self.raised_ports,
+        }
+    }
 }
 
 /// Runs the sweep.
@@ -152,39 +201,56 @@ pub fn run(arguments: &SweepArguments) -> Result<()> {
 fn with_engine(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
     let sweep = LabSweep::new(lab, card, options(arguments))?;
     let points = sweep.axes(axes(arguments)?)?.points()?;
-    let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
     let measure = |point: &Point, progress: &Steps| sweep.measure(point, progress);
-    in_lab(output, &points, measure, |point| sweep.scenario(point))
+    in_lab(arguments, (lab, sweep.card()), &points, measure, |point| sweep.scenario(point))
 }
 
 fn with_flows(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
     let flows = expanded(&arguments.flow, &lab.build(arguments.seed)?)?;
     let sweep = FlowSweep::new(lab, card, &flows, options(arguments))?;
     let points = axes(arguments)?.with_flows(flows).points()?;
-    let output = Output::open(arguments, Where::Lab(lab), sweep.card(), points.len())?;
     let measure = |point: &Point, progress: &Steps| sweep.measure(point, progress);
-    in_lab(output, &points, measure, |point| sweep.scenario(point))
+    in_lab(arguments, (lab, sweep.card()), &points, measure, |point| sweep.scenario(point))
+}
+
+/// Returns a point by its parameters.
+fn named(point: &Point) -> String {
+    let parameters = point.parameters(point.link).into_iter();
+    let parameters = parameters.map(|(name, value)| format!("{name} {value}, "));
+    format!("{}bytes {}", parameters.collect::<String>(), point.size_bytes)
 }
 
 /// Measures points in a lab and shows them.
 fn in_lab<W: Explainable>(
-    output: Output<'_>,
+    arguments: &SweepArguments,
+    (lab, card): (&Lab, &str),
     points: &[Point],
     measure: impl Fn(&Point, &Steps) -> Result<SweepPoint, SweepError> + Sync,
     scenario: impl Fn(&Point) -> Result<Scenario<W>, SweepError>,
 ) -> Result<()> {
-    let arguments = output.arguments;
-    let measured =
-        output.steps.watch.each(points, true, |point| match measure(point, &output.steps) {
-            Ok(measured) => {
-                output.steps.shown(&point.way(), measured.elapsed);
+    let name = |item: u64| named(&points[item as usize]);
+    let count = points.len() as u64;
+    let work = Work { items: count, inputs: vec![lab.file().text().to_owned()], name: &name };
+    let items = Items::open(&arguments.items, work)?;
+    let output = Output::open(arguments, Where::Lab(lab), card, items.left(0..count))?;
+    let steps = &output.steps;
+    let numbered: Vec<(u64, &Point)> = (0..).zip(points).collect();
+    let measured = steps.watch.each(&numbered, true, |&(item, point)| {
+        match items.once(item, || measure(point, steps).map(Kept::from)) {
+            Ok(Some(kept)) => {
+                let measured = kept.of(point);
+                steps.shown(&point.way(), measured.elapsed);
                 Ok(Some(measured))
             }
-            Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
+            Ok(None) | Err(SweepError::Run(ExperimentError::Interrupted)) => Ok(None),
             Err(error) => Err(CommandError::from(error)),
-        });
+        }
+    });
     let measured: Vec<SweepPoint> = measured?.into_iter().flatten().collect();
-    output.steps.finish();
+    steps.finish();
+    if !items.end(&steps.watch)? {
+        return Ok(());
+    }
     let whys = match arguments.why {
         true => {
             let scenarios = measured.iter().map(|one| scenario(&one.point));
@@ -207,6 +273,11 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     if let Some(flow) = arguments.flow.first() {
         return Err(usage(format!("--flow {flow}: flows are of a lab's generators, lab:NAME")));
     }
+    if arguments.items.items.is_some() {
+        return Err(usage(
+            "--items: points are shared in a lab, lab:NAME: a card is one machine's",
+        ));
+    }
     if arguments.why {
         return Err(usage("--why: limits are lifted in a lab, lab:NAME: a card stays as it is"));
     }
@@ -217,7 +288,7 @@ fn on_card(arguments: &SweepArguments, names: &[DeviceName]) -> Result<()> {
     let device = run_on(&session, async { session.device(0).await.map_err(|e| failed(&e)) })?;
     let card = &session.cards()[0].name;
     let points = axes.for_card(card, device.description().card_memory)?.points()?;
-    let output = Output::open(arguments, Where::Cards(names), card, points.len())?;
+    let output = Output::open(arguments, Where::Cards(names), card, points.len() as u64)?;
     let mut all = Vec::new();
     for point in &points {
         let options = options(arguments);
@@ -278,11 +349,11 @@ impl<'a> Output<'a> {
         arguments: &'a SweepArguments,
         place: Where<'a>,
         card: &'a str,
-        points: usize,
+        points: u64,
     ) -> Result<Self> {
         let rows = arguments.csv.as_deref().map(|path| output_of(path, Kind::Rows));
         let (rows, page) = (rows.transpose()?, report_of(arguments.report.as_deref())?);
-        let steps = Steps::new(points as u64, "points");
+        let steps = Steps::new(points, "points");
         Ok(Self { arguments, place, card, rows, page, steps })
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
-use crosslane::lab::EngineKind;
+use crosslane::lab::{EngineKind, shipped};
 use crosslane::results::{FailedSeed, Torture, TortureEvents};
 use crosslane_report::Table;
 use crosslane_report::output::Kind;
@@ -21,6 +21,7 @@ use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::{CommandError, Result, usage};
 use crate::files::output_of;
+use crate::items::{Items, ItemsArguments, Work};
 use crate::output::{print_error, print_hint, show};
 use crate::progress::Steps;
 
@@ -37,6 +38,7 @@ Examples:
   crosslane torture --seeds 17 --write-lab seed-17.toml
   crosslane torture --lab rosta:crosslane --seeds 0..500
   crosslane torture --tori --seeds 0..200
+  crosslane torture --seeds 0..20000 --items seeds --shard 0/4
 
 A seed makes up a lab, or changes a shipped one, opens some of its engines, moves data in every
 way that the driver has, and meanwhile does something to links, memory and devices. Every word
@@ -46,7 +48,10 @@ the same run, bit for bit, on any machine. The exit code is 1 where a seed fails
 ones, by number, are printed with the command that runs them again.
 
 With --tori each seed makes up a torus of hosts with network processors, which exchange messages
-while bits on the cables arrive wrong, cables are cut and links are trained anew.")]
+while bits on the cables arrive wrong, cables are cut and links are trained anew.
+
+With --items several machines share the seeds, and a run that was ended goes on where it was
+(docs/shards.md). `crosslane merge` says which seeds have failed.")]
 pub struct TortureArguments {
     /// Seeds from A on and before B: 17..18 is seed 17 alone, as is 17.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = parse_seeds)]
@@ -62,14 +67,17 @@ pub struct TortureArguments {
     pub tori: bool,
     /// Say on standard error what happens in each seed, one seed after the other; of a single
     /// seed, the lab file too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "items")]
     pub verbose: bool,
     /// Write the lab file of a single seed, which `--lab` takes.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        conflicts_with = "items")]
     pub write_lab: Option<PathBuf>,
     /// Print JSON.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "items")]
     pub json: bool,
+    #[command(flatten)]
+    pub items: ItemsArguments,
 }
 
 /// Runs seeds.
@@ -104,8 +112,13 @@ pub fn run(arguments: &TortureArguments) -> Result<()> {
         }
         setup.note = Some(Arc::new(print_hint));
     }
-    let run = Campaign::begin(arguments);
-    let summary = campaign(seeds, &setup, false, &run.steps);
+    let inputs = match &setup.lab {
+        Some(lab) => vec![lab.text.clone()],
+        None => shipped().iter().map(|lab| lab.text.to_owned()).collect(),
+    };
+    let name = name_of(arguments);
+    let run = Campaign::begin(arguments, inputs, &name)?;
+    let summary = campaign(seeds, &setup, false, &run.steps, &run.items);
     let faults = Fault::ALL.iter().map(|&fault| (fault, summary.all.faults.of(fault)));
     let faults: Vec<(Fault, u64)> = faults.collect();
     let events = TortureEvents::Trees {
@@ -122,10 +135,18 @@ fn run_tori(arguments: &TortureArguments) -> Result<()> {
     if arguments.verbose {
         setup.note = Some(Arc::new(print_hint));
     }
-    let run = Campaign::begin(arguments);
-    let summary = torus_campaign(arguments.seeds.clone(), &setup, false, &run.steps);
+    let name = name_of(arguments);
+    let run = Campaign::begin(arguments, Vec::new(), &name)?;
+    let seeds = arguments.seeds.clone();
+    let summary = torus_campaign(seeds, &setup, false, &run.steps, &run.items);
     let events = TortureEvents::Tori { tori: keyed(&summary) };
     run.show("tori of seeds", summary, events, &[])
+}
+
+/// Returns the names of items.
+fn name_of(arguments: &TortureArguments) -> impl Fn(u64) -> String + Sync {
+    let first = arguments.seeds.start;
+    move |item| format!("seed {}", first + item)
 }
 
 fn keyed<S: SeedOutcome>(summary: &Summary<S>) -> BTreeMap<String, u64> {
@@ -137,13 +158,20 @@ fn keyed<S: SeedOutcome>(summary: &Summary<S>) -> BTreeMap<String, u64> {
 struct Campaign<'a> {
     arguments: &'a TortureArguments,
     begun: Instant,
+    items: Items<'a>,
     steps: Steps,
 }
 
 impl<'a> Campaign<'a> {
-    fn begin(arguments: &'a TortureArguments) -> Self {
-        let count = arguments.seeds.end - arguments.seeds.start;
-        Self { arguments, begun: Instant::now(), steps: Steps::new(count, "seeds") }
+    fn begin(
+        arguments: &'a TortureArguments,
+        inputs: Vec<String>,
+        name: &'a (dyn Fn(u64) -> String + Sync),
+    ) -> Result<Self> {
+        let items = arguments.seeds.end - arguments.seeds.start;
+        let open = Items::open(&arguments.items, Work { items, inputs, name })?;
+        let steps = Steps::new(open.left(0..items), "seeds");
+        Ok(Self { arguments, begun: Instant::now(), items: open, steps })
     }
 
     /// Prints the campaign, says which seeds have failed, and whether not all were run.
@@ -154,9 +182,14 @@ impl<'a> Campaign<'a> {
         events: TortureEvents,
         faults: &[(Fault, u64)],
     ) -> Result<()> {
-        let Self { arguments, begun, steps } = self;
+        let Self { arguments, begun, items, steps } = self;
         steps.finish();
-        arguments.engines.print_speed(begun);
+        if !items.is_merge() {
+            arguments.engines.print_speed(begun);
+        }
+        if !items.end(&steps.watch)? {
+            return Ok(());
+        }
         let (Range { start, end }, Summary { seeds, all, failed, failures }) =
             (arguments.seeds.clone(), summary);
         let failed_seed = |failure: &Failure| FailedSeed {
@@ -177,6 +210,11 @@ impl<'a> Campaign<'a> {
         };
         show(arguments.json, &torture, |columns| {
             let rate = seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+            // Other machines had the time.
+            let rate = match items.is_merge() {
+                true => String::new(),
+                false => format!("; {rate:.1} a second"),
+            };
             let mut table = Table::headed("what | count:");
             for count in all.counts() {
                 table.row([count.words.to_owned(), count.shown.to_string()]);
@@ -185,9 +223,7 @@ impl<'a> Campaign<'a> {
                 table.row([format!("fault: {fault}"), count.to_string()]);
             }
             let table = table.to_text(columns.tables);
-            format!(
-                "{name} {start}..{end}: {seeds} run, {failed} failed; {rate:.1} a second\n{table}"
-            )
+            format!("{name} {start}..{end}: {seeds} run, {failed} failed{rate}\n{table}")
         })?;
         failures.iter().for_each(|failure| print_error(&failure.to_string()));
         let unsaid = failed - failures.len() as u64;

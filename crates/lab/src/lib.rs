@@ -19,6 +19,7 @@ pub mod enumerate;
 pub mod error;
 pub mod executor;
 pub mod file;
+mod items;
 pub mod keys;
 mod lab;
 pub mod parts;
@@ -38,6 +39,7 @@ pub use executor::{
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance, ValueRange};
 pub use file::library::{LibraryConstant, LibraryPart, Match, library};
+pub use items::Items;
 pub use lab::{Lab, RunningHost, RunningLab, open};
 pub use parts::{Division, Part, PartsReport};
 pub use progress::Progress;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A published figure beside the same measurement in the lab, and the worth of such a pair.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use strum::Display;
 
 /// Worth of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Display)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Display,
+)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Kind {
@@ -20,7 +22,7 @@ pub enum Kind {
 }
 
 /// One figure: the published one, the simulated one, or both.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The quantity, as the file of published figures calls it.
     pub quantity: String,

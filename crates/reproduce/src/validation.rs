@@ -2,9 +2,11 @@
 //! Validation of labs with measurements: their errors, and the constants that matter most.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crosslane_lab::{Constant, Lab, Progress, Provenance};
+use crosslane_lab::{Constant, Items, Lab, Progress, Provenance};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Influence, RowErrors, ValidatedRow, ValidatedSet};
 use rayon::prelude::*;
@@ -21,6 +23,8 @@ pub const CHANGE: f64 = 0.10;
 const NAMED: usize = 5;
 /// The seed of the runs; in these labs it affects only jitter.
 const SEED: u64 = 1;
+/// Items of a set before those of its constants: the compared rows, and the same of shorter runs.
+pub const ITEMS_BEFORE: u64 = 2;
 
 /// Returns the errors of some rows.
 fn errors_of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> RowErrors {
@@ -36,19 +40,22 @@ fn constants(context: &Context<'_>) -> Vec<Constant> {
     all.filter(|one| seen.insert((one.line, one.path()))).cloned().collect()
 }
 
-/// Returns the number of numeric constants of a set: its validation takes as many runs, and one
-/// more.
+/// Returns the paths of the numeric constants of a set, each of which is changed.
 ///
 /// # Errors
 /// An unknown set.
-pub fn numbers(name: &str) -> Result<usize> {
+pub fn numbers(name: &str) -> Result<Vec<String>> {
     let context = Context::open(name, SEED, &())?;
-    Ok(constants(&context).iter().filter(|constant| constant.is_number).count())
+    Ok(paths(constants(&context).iter()))
 }
 
 /// Returns the same of a lab with a file of measurements.
-pub fn numbers_of(lab: &Lab) -> usize {
-    lab.constants().filter(|constant| constant.is_number).count()
+pub fn numbers_of(lab: &Lab) -> Vec<String> {
+    paths(lab.constants())
+}
+
+fn paths<'a>(constants: impl Iterator<Item = &'a Constant>) -> Vec<String> {
+    constants.filter(|constant| constant.is_number).map(Constant::path).collect()
 }
 
 /// A set of measurements, as it is validated.
@@ -64,11 +71,16 @@ struct Set<'a> {
 type Compared<'a> = dyn Fn(Option<(&str, f64)>, Effort) -> Result<Vec<Row>> + Sync + 'a;
 
 /// Validates one set. `watch` is told of each constant; when it wants no more to begin, the
-/// remaining ones are not changed.
+/// remaining ones are not changed. The items are [`ITEMS_BEFORE`] and one for each numeric
+/// constant; if `items` lacks some of them, the result is `None`.
 ///
 /// # Errors
 /// An unknown set, or an experiment that fails with unchanged constants.
-pub fn validate(name: &str, watch: &dyn Progress) -> Result<ValidatedSet> {
+pub fn validate(
+    name: &str,
+    watch: &dyn Progress,
+    items: &impl Items,
+) -> Result<Option<ValidatedSet>> {
     let study = study(name)?;
     let context = Context::of(study, SEED, &())?;
     let set = Set {
@@ -83,7 +95,7 @@ pub fn validate(name: &str, watch: &dyn Progress) -> Result<ValidatedSet> {
             (study.compared)(&context, effort)
         },
     };
-    Ok(set.validate(watch)?.set)
+    Ok(set.validate(watch, items)?.map(|validated| validated.set))
 }
 
 /// Validates a lab with a file of measurements, as [`validate`]; `name` is that of the lab.
@@ -95,7 +107,8 @@ pub fn validate_measured(
     lab: &Lab,
     measurements: &Measurements,
     watch: &dyn Progress,
-) -> Result<ValidatedSet> {
+    items: &impl Items,
+) -> Result<Option<ValidatedSet>> {
     measurements.check(lab)?;
     let rows = &measurements.rows;
     let set = Set {
@@ -112,7 +125,7 @@ pub fn validate_measured(
             rows.map(|row| Ok(row.compare(row.simulate(&lab, effort)?, lab.constants()))).collect()
         },
     };
-    let validated = set.validate(watch)?;
+    let Some(validated) = set.validate(watch, items)? else { return Ok(None) };
     let measured = rows.iter().zip(&validated.rows).enumerate().map(|(index, (row, compared))| {
         let of_row = validated.tried.iter().map(|tried| (tried, tried.changes[index]));
         let moving = of_row.filter(|(_, change)| change.is_finite() && *change != 0.0);
@@ -124,8 +137,11 @@ pub fn validate_measured(
         }
     });
     let (file, measured) = (Some(measurements.file.clone()), measured.collect());
-    Ok(ValidatedSet { file, measured, ..validated.set })
+    Ok(Some(ValidatedSet { file, measured, ..validated.set }))
 }
+
+/// The lab's figures of the compared rows, in their order.
+type Figures = Vec<Option<f64>>;
 
 /// The effect of a constant on all rows.
 struct Tried {
@@ -144,27 +160,39 @@ struct Validated {
 }
 
 impl Set<'_> {
-    fn validate(&self, watch: &dyn Progress) -> Result<Validated> {
+    fn validate(&self, watch: &dyn Progress, items: &impl Items) -> Result<Option<Validated>> {
         let constants = &self.constants;
-        let rows = (self.compared)(None, Effort::Full)?;
-        let compared = crate::reproduction::compared(rows.iter());
-        let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
-        let outside = compared.iter().filter(|row| row.is_met() == Some(false));
-        let base = (self.compared)(None, Effort::Quick)?;
+        let rows = items.once(0, || (self.compared)(None, Effort::Full))?;
+        let base = items.once(1, || (self.compared)(None, Effort::Quick))?;
         let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
-        let tried: Vec<Option<Option<Tried>>> = numbers
+        let is_complete = AtomicBool::new(true);
+        let changed: Vec<Option<Option<Figures>>> = numbers
             .par_iter()
-            .map(|constant| {
+            .enumerate()
+            .map(|(index, constant)| {
                 if watch.is_over() {
                     return None;
                 }
-                let tried = self.change(constant, &base);
-                watch.done(&constant.path(), Picoseconds::ZERO);
-                Some(tried)
+                let item = ITEMS_BEFORE + index as u64;
+                let Ok(figures): Result<_, Infallible> =
+                    items.once(item, || Ok(self.changed(constant)));
+                match &figures {
+                    Some(_) => watch.done(&constant.path(), Picoseconds::ZERO),
+                    None => is_complete.store(false, Ordering::Relaxed),
+                }
+                figures
             })
             .collect();
-        let not_raised = tried.iter().filter(|one| one.is_none()).count();
-        let mut tried: Vec<Tried> = tried.into_iter().flatten().flatten().collect();
+        let (Some(rows), Some(base), true) = (rows, base, is_complete.into_inner()) else {
+            return Ok(None);
+        };
+        let compared = crate::reproduction::compared(rows.iter());
+        let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
+        let outside = compared.iter().filter(|row| row.is_met() == Some(false));
+        let not_raised = changed.iter().filter(|one| one.is_none()).count();
+        let changed = numbers.iter().zip(changed.into_iter().map(Option::flatten));
+        let tried = changed.filter_map(|(constant, figures)| tried(constant, &base, &figures?));
+        let mut tried: Vec<Tried> = tried.collect();
         let changed = tried.len();
         tried.sort_by(|a, b| b.influence.average.total_cmp(&a.influence.average));
         let set = ValidatedSet {
@@ -182,34 +210,45 @@ impl Set<'_> {
             file: None,
             measured: Vec::new(),
         };
-        Ok(Validated { set, rows, tried })
+        Ok(Some(Validated { set, rows, tried }))
     }
 
-    /// Changes a constant and compares the rows; `None` if it cannot have the other value.
-    fn change(&self, constant: &Constant, base: &[Row]) -> Option<Tried> {
-        let value = number_of(&constant.value)?;
-        let changed_to = changed(value, constant.is_whole());
+    /// Changes a constant; `None` if it cannot have the other value.
+    fn changed(&self, constant: &Constant) -> Option<Figures> {
+        let (_, changed_to) = change_of(constant)?;
         let rows = (self.compared)(Some((&constant.path(), changed_to)), Effort::Quick).ok()?;
-        let change = |(before, after): (&Row, &Row)| {
-            let (before, after) = before.simulated.zip(after.simulated)?;
-            Some((after - before) / before)
-        };
-        let changes = base.iter().zip(&rows).map(|pair| change(pair).unwrap_or(f64::NAN));
-        let changes: Vec<f64> = changes.collect();
-        let finite = || changes.iter().zip(base).filter(|(change, _)| change.is_finite());
-        let sum: f64 = finite().map(|(change, _)| change.abs()).sum();
-        let (largest, row) = finite().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
-        let influence = Influence {
-            constant: constant.path(),
-            value,
-            changed_to,
-            unit: constant.unit.to_owned(),
-            average: sum / finite().count().max(1) as f64,
-            row: row.label.clone(),
-            largest: *largest,
-        };
-        Some(Tried { influence, changes })
+        Some(rows.iter().map(|row| row.simulated).collect())
     }
+}
+
+/// Compares the rows before the change of a constant with those after it.
+fn tried(constant: &Constant, base: &[Row], after: &Figures) -> Option<Tried> {
+    let (value, changed_to) = change_of(constant)?;
+    let change = |(before, after): (&Row, &Option<f64>)| {
+        let (before, after) = before.simulated.zip(*after)?;
+        Some((after - before) / before)
+    };
+    let changes = base.iter().zip(after).map(|pair| change(pair).unwrap_or(f64::NAN));
+    let changes: Vec<f64> = changes.collect();
+    let finite = || changes.iter().zip(base).filter(|(change, _)| change.is_finite());
+    let sum: f64 = finite().map(|(change, _)| change.abs()).sum();
+    let (largest, row) = finite().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()))?;
+    let influence = Influence {
+        constant: constant.path(),
+        value,
+        changed_to,
+        unit: constant.unit.to_owned(),
+        average: sum / finite().count().max(1) as f64,
+        row: row.label.clone(),
+        largest: *largest,
+    };
+    Some(Tried { influence, changes })
+}
+
+/// Returns the value of a constant, and its changed value.
+fn change_of(constant: &Constant) -> Option<(f64, f64)> {
+    let value = number_of(&constant.value)?;
+    Some((value, changed(value, constant.is_whole())))
 }
 
 /// Returns the number that a lab file writes as `4_096` or `49.5`; `None` for zero, which has no

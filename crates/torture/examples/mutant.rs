@@ -24,8 +24,8 @@ fn main() -> ExitCode {
     let run = |seeds| {
         let setup = Setup::default();
         match tori {
-            true => torus_campaign(seeds, &setup, twice, &()).failures,
-            false => campaign(seeds, &setup, twice, &()).failures,
+            true => torus_campaign(seeds, &setup, twice, &(), &()).failures,
+            false => campaign(seeds, &setup, twice, &(), &()).failures,
         }
     };
     for range in ranges {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Campaigns: many seeds on all cores.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::num::IntErrorKind;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use crosslane_lab::{EngineKind, Progress};
+use crosslane_lab::{EngineKind, Items, Progress};
 use crosslane_pcie::units::Picoseconds;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::check::{Check, Violation};
 use crate::run::{Story, run_seed};
@@ -83,7 +86,9 @@ pub fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 }
 
 /// Outcome of a seed, of which sums are made.
-pub trait SeedOutcome: Clone + fmt::Debug + Default + PartialEq + Send {
+pub trait SeedOutcome:
+    Clone + fmt::Debug + Default + PartialEq + Send + Serialize + DeserializeOwned
+{
     /// Adds the counts of another seed.
     fn add(&mut self, other: &Self);
 
@@ -144,9 +149,15 @@ impl<S: SeedOutcome> Summary<S> {
 }
 
 /// Runs seeds on all cores, each once or twice: a seed whose second run differs has failed. The
-/// result does not depend on the number of cores.
-pub fn campaign(seeds: Range<u64>, setup: &Setup, twice: bool, watch: &dyn Progress) -> Summary {
-    run_all(seeds, (setup, false), twice, watch, |seed| run_seed(seed, setup))
+/// result does not depend on the number of cores. The items are the seeds, the first of them 0.
+pub fn campaign(
+    seeds: Range<u64>,
+    setup: &Setup,
+    twice: bool,
+    watch: &dyn Progress,
+    items: &impl Items,
+) -> Summary {
+    run_all(seeds, (setup, false), twice, (watch, items), |seed| run_seed(seed, setup))
 }
 
 /// Runs seeds as tori, as [`campaign`] does; of the settings only the note counts.
@@ -155,22 +166,21 @@ pub fn torus_campaign(
     setup: &Setup,
     twice: bool,
     watch: &dyn Progress,
+    items: &impl Items,
 ) -> Summary<TorusStory> {
-    run_all(seeds, (setup, true), twice, watch, |seed| run_torus(seed, setup.note.as_ref()))
+    let run = |seed| run_torus(seed, setup.note.as_ref());
+    run_all(seeds, (setup, true), twice, (watch, items), run)
 }
 
 fn run_all<S: SeedOutcome>(
     mut seeds: Range<u64>,
     (setup, is_torus): (&Setup, bool),
     twice: bool,
-    watch: &dyn Progress,
+    (watch, items): (&dyn Progress, &impl Items),
     run: impl Fn(u64) -> Result<S, Violation> + Sync,
 ) -> Summary<S> {
-    let summary = Mutex::new(Summary::default());
-    let one = |seed| {
-        if watch.is_over() {
-            return None;
-        }
+    let (first, summary) = (seeds.start, Mutex::new(Summary::default()));
+    let outcome = |seed| {
         let mut result = run(seed);
         if twice {
             let again = run(seed);
@@ -179,6 +189,14 @@ fn run_all<S: SeedOutcome>(
                 result = Err(Violation { check: Check::Determinism, what });
             }
         }
+        Ok(result)
+    };
+    let one = |seed| {
+        if watch.is_over() {
+            return None;
+        }
+        let Ok(result): Result<_, Infallible> = items.once(seed - first, || outcome(seed));
+        let Some(result) = result else { return Some(()) };
         let simulated = result.as_ref().map_or(Picoseconds::ZERO, SeedOutcome::simulated);
         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
         summary.take(seed, result, setup, is_torus);

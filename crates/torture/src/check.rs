@@ -9,11 +9,24 @@ use std::sync::Once;
 use crosslane_driver::DriverError;
 use crosslane_fabric::ErrorRecord;
 use crosslane_lab::Ending;
+use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 /// A checker.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Display,
+    IntoStaticStr,
+    VariantArray,
+    Serialize,
+    Deserialize,
 )]
 pub enum Check {
     /// Each word of a stream carries its position: finds lost, doubled, misplaced and wrong words,
@@ -74,7 +87,7 @@ impl Check {
 }
 
 /// A checker's finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
     /// The checker.
     pub check: Check,

@@ -2,6 +2,7 @@
 //! The faults, and their diary: an error is right only if the diary explains it.
 
 use crosslane_pcie::units::Picoseconds;
+use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr, VariantArray};
 
 /// A kind of fault.
@@ -104,7 +105,7 @@ impl Fault {
 }
 
 /// Number of faults of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCounts([u64; Fault::ALL.len()]);
 
 impl FaultCounts {

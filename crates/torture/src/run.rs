@@ -10,6 +10,7 @@ use crosslane_fabric::{ErrorKind, ErrorRecord};
 use crosslane_host::{Bus, PageSize};
 use crosslane_lab::{Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
+use serde::{Deserialize, Serialize};
 
 use crate::aimed::{AIMED_SEED, AIMED_SEEDS, aimed};
 use crate::calm::calm;
@@ -25,7 +26,7 @@ use crate::watched::{Shared, WatchedBus};
 use crate::workload::{AtWork, set_up};
 
 /// Results of a seed. Equal for equal runs, bit for bit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Story {
     /// Hash over every TLP on every link and its time.
     pub hash: u64,
@@ -46,8 +47,14 @@ pub struct Story {
     /// Faults made.
     pub faults: FaultCounts,
     /// Simulated time at its end.
+    #[serde(with = "WholePicoseconds")]
     pub end: Picoseconds,
 }
+
+/// Simulated time as the number of its picoseconds.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Picoseconds")]
+struct WholePicoseconds(u64);
 
 impl SeedOutcome for Story {
     fn add(&mut self, other: &Self) {

@@ -14,7 +14,7 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 45] = [
+const PAGES: [&str; 46] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
@@ -22,6 +22,7 @@ const PAGES: [&str; 45] = [
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get",
     "bridge roundtrip", "bridge copy", "bridge bench", "completions", "calibrate", "manual",
+    "merge",
 ];
 
 /// Examples of `validate` that have a test of their own.

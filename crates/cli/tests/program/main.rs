@@ -28,6 +28,7 @@ mod refusals;
 mod reports;
 mod run;
 mod served;
+mod shards;
 mod sockets;
 mod torture;
 mod torus;

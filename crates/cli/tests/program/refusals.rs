@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 150] = [
+const REFUSED: [&str; 161] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -167,6 +167,18 @@ const REFUSED: [&str; 150] = [
     "bench nget --device vfio-user:a --node b",
     "bench nget --device vfio-user:nowhere",
     "bench sweep --device vfio-user:a --why",
+    // Shards.
+    "torture --items kept --shard 4/4",
+    "torture --items kept --shard 0/0",
+    "torture --items kept --shard 1",
+    "torture --items kept --shard /4",
+    "torture --shard 0/4",
+    "torture --items kept --json",
+    "torture --items kept --seeds 0..20_000_000",
+    "bench sweep --device vfio-user:a --items kept",
+    "bench sweep --lab kc705 --items kept --why",
+    "validate nowhere --items kept",
+    "merge nowhere",
 ];
 
 #[test]

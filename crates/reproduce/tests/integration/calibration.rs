@@ -169,7 +169,8 @@ fn calibrated_lab_says_what_was_fitted() {
     // Written again, it has one such line still.
     assert_eq!(calibrated(&lab, &calibration, "crosslane calibrate").unwrap(), text);
 
-    let validated = validate_measured("fitted.toml", &lab, &measurements, &()).unwrap();
+    let validated =
+        validate_measured("fitted.toml", &lab, &measurements, &(), &()).unwrap().unwrap();
     assert_eq!((validated.rows, validated.compared.rows, validated.predicted.rows), (8, 8, 3));
     assert_eq!(validated.file.as_deref(), Some("my.csv"));
     assert_eq!(validated.changed + validated.fixed, numbers_of(&lab));

@@ -39,7 +39,7 @@ fn interrupted_reproduction_has_whole_experiments() {
 
 #[test]
 fn interrupted_validation_says_what_it_left_out() {
-    let validation = validate("pciebench", &Impatient(AtomicU64::new(2))).unwrap();
+    let validation = validate("pciebench", &Impatient(AtomicU64::new(2)), &()).unwrap().unwrap();
     assert!(validation.changed + validation.fixed >= 2, "{validation:?}");
     assert!(validation.not_raised > 10, "{validation:?}");
     assert_eq!(validation.outside.len(), 4, "{:?}", validation.outside);

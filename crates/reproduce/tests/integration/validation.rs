@@ -6,7 +6,7 @@ use crosslane_reproduce::validation::{numbers, validate};
 
 #[test]
 fn rosta_depends_on_the_engines_clock_and_on_latencies() {
-    let validation = validate("rosta", &()).unwrap();
+    let validation = validate("rosta", &(), &()).unwrap().unwrap();
     assert_eq!((&*validation.set, validation.rows), ("rosta", 19));
     assert!(validation.outside.is_empty(), "{:?}", validation.outside);
     assert!(validation.fitted < validation.compared.rows);
@@ -36,7 +36,7 @@ fn rosta_depends_on_the_engines_clock_and_on_latencies() {
 /// it the board's widths and clocks matter, which the paper gives.
 #[test]
 fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
-    let validation = validate("kc705", &()).unwrap();
+    let validation = validate("kc705", &(), &()).unwrap().unwrap();
     assert_eq!((&*validation.set, validation.rows, validation.fitted), ("kc705", 5, 1));
     assert_eq!((validation.compared.rows, validation.predicted.rows), (5, 3));
     assert!(validation.outside.is_empty(), "{:?}", validation.outside);
@@ -54,7 +54,7 @@ fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
 /// outside, and the constants of the IOMMU matter most.
 #[test]
 fn pciebench_behind_an_iommu_depends_on_walks() {
-    let validation = validate("pciebench:iommu", &()).unwrap();
+    let validation = validate("pciebench:iommu", &(), &()).unwrap().unwrap();
     assert_eq!((&*validation.set, validation.rows), ("pciebench:iommu", 128));
     assert_eq!((validation.compared.rows, validation.predicted.rows), (82, 78));
     assert_eq!(validation.outside.len(), 14, "{:?}", validation.outside);

@@ -11,13 +11,14 @@ mod run;
 mod talk;
 
 use crosslane_pcie::units::Picoseconds;
+use serde::{Deserialize, Serialize};
 
 use crate::campaign::{Count, SeedOutcome};
 use crate::check::{Violation, caught};
 use crate::setup::Note;
 
 /// Results of the torus of a seed. Equal for equal runs, bit for bit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TorusStory {
     /// Hash over the ends of all messages and their times.
     pub hash: u64,

@@ -21,7 +21,7 @@ const ONCE_FAILED: [u64; 20] = [
 
 #[test]
 fn seeds() {
-    let summary = campaign(SEEDS, &Setup::default(), false, &());
+    let summary = campaign(SEEDS, &Setup::default(), false, &(), &());
     assert_none_failed(&summary);
     let count = SEEDS.end - SEEDS.start;
     assert_eq!(summary.seeds, count);
@@ -40,13 +40,13 @@ fn seeds() {
 #[test]
 fn seeds_that_once_failed() {
     for seed in ONCE_FAILED {
-        assert_none_failed(&campaign(seed..seed + 1, &Setup::default(), false, &()));
+        assert_none_failed(&campaign(seed..seed + 1, &Setup::default(), false, &(), &()));
     }
 }
 
 #[test]
 fn the_same_seed_twice_is_the_same() {
-    assert_none_failed(&campaign(TWICE, &Setup::default(), true, &()));
+    assert_none_failed(&campaign(TWICE, &Setup::default(), true, &(), &()));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_lab_that_was_written_down_is_treated_as_the_seed_s_own_was() {
 fn a_lab_can_be_asked_for() {
     for name in ["rosta", "rosta:crosslane", "minimal"] {
         let setup = Setup { lab: Some(LabText::load(name).unwrap()), ..Setup::default() };
-        let summary = campaign(0..20, &setup, false, &());
+        let summary = campaign(0..20, &setup, false, &(), &());
         assert_none_failed(&summary);
         assert!(summary.all.words > 20_000, "{name}: {summary:?}");
     }

@@ -18,7 +18,7 @@ const ONCE_FAILED: [u64; 3] = [5_002_299, 5_003_712, 5_005_768];
 
 #[test]
 fn seeds() {
-    let summary = torus_campaign(SEEDS, &Setup::default(), false, &());
+    let summary = torus_campaign(SEEDS, &Setup::default(), false, &(), &());
     assert_none_failed(&summary);
     let count = SEEDS.end - SEEDS.start;
     assert_eq!(summary.seeds, count);
@@ -40,12 +40,12 @@ fn seeds() {
 
 #[test]
 fn the_same_seed_twice_is_the_same() {
-    assert_none_failed(&torus_campaign(TWICE, &Setup::default(), true, &()));
+    assert_none_failed(&torus_campaign(TWICE, &Setup::default(), true, &(), &()));
 }
 
 #[test]
 fn seeds_that_once_failed() {
     for seed in ONCE_FAILED {
-        assert_none_failed(&torus_campaign(seed..seed + 1, &Setup::default(), true, &()));
+        assert_none_failed(&torus_campaign(seed..seed + 1, &Setup::default(), true, &(), &()));
     }
 }
