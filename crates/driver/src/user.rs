@@ -163,7 +163,8 @@ impl<B: Bus> User<B> {
         self.device.set(&[(engine::USER + user::INTERCONNECT, value)]).await
     }
 
-    /// Seeds the generator; both generated streams restart.
+    /// Seeds the generator; both generated streams restart. The write is posted and not read back:
+    /// a link that fails meanwhile may lose it, and the streams keep the seed that they had.
     ///
     /// # Errors
     /// The device does not answer.
@@ -174,7 +175,7 @@ impl<B: Bus> User<B> {
     /// Starts comparing the data of H2C channel 0 with the pattern of `seed`, while it feeds no
     /// stream. A transfer is complete when its data are in the channel's staging memory; those that
     /// still wait there are compared, too. [`Channel::restart`](crate::Channel::restart) ends when
-    /// there are none.
+    /// there are none. These writes are not read back either.
     ///
     /// # Errors
     /// The device does not answer.

@@ -8,7 +8,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
 use crate::scene::{World, us};
-use crate::trouble::{AFTER_TLP, TlpTrouble, link_below};
+use crate::trouble::{AFTER_TLP, SET_UP_ARRIVES, TlpTrouble, link_below};
 
 /// One seed in this many has aimed faults: those that leave [`AIMED_SEED`]. Their randomness has a
 /// separate stream, so that the other seeds run as they would without them.
@@ -25,8 +25,10 @@ const PATIENCE: Picoseconds = us(400);
 
 /// Makes faults of single TLPs, one after the other, until all work has ended.
 pub(crate) async fn aimed(world: &World, ports: &[String], mut rng: Random) {
+    let earliest = world.bus.now() + SET_UP_ARRIVES;
     for _ in 0..rng.u32(1..=MOST_FAULTS) {
-        world.sleep(us(rng.u64(1..200))).await;
+        let due = world.bus.now() + us(rng.u64(1..200));
+        world.bus.sleep_until(due.max(earliest)).await;
         let trouble = TlpTrouble::ALL[rng.usize(..TlpTrouble::ALL.len())];
         let count = rng.u32(1..4);
         let Some(port) = busy(world, ports, trouble, &mut rng).await else { return };

@@ -84,8 +84,6 @@ pub(crate) struct Line {
     pub depends: bool,
     /// Whether the engine's checker compares what an H2C channel reads.
     pub checked: bool,
-    /// Whether that checker has been seen to compare.
-    pub is_set_up: bool,
     /// Longest pause between two rounds, for slow readers.
     pub pause: Picoseconds,
     pub far: Option<Far>,
@@ -134,7 +132,6 @@ impl Line {
             touches: own,
             depends: false,
             checked: false,
-            is_set_up: false,
             pause: Picoseconds::ZERO,
             far: None,
             channel: None,

@@ -13,13 +13,18 @@ use crate::scene::{World, us};
 
 /// The set of all engines.
 const EVERY_ENGINE: Engines = Engines::MAX;
+/// Time in which the last stores of the set-up have arrived. They are posted, and nobody reads back
+/// the seeds among them: no fault comes earlier.
+pub(crate) const SET_UP_ARRIVES: Picoseconds = us(20);
 /// Time for which the effects of a spoilt or lost TLP last.
 pub(crate) const AFTER_TLP: Picoseconds = us(50);
 
 /// Makes faults, one after the other.
 pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Random) {
+    let earliest = world.bus.now() + SET_UP_ARRIVES;
     for _ in 0..[0, 0, 1, 3, 6][rng.usize(..5)] {
-        world.sleep(us(rng.u64(..2_000))).await;
+        let due = world.bus.now() + us(rng.u64(..2_000));
+        world.bus.sleep_until(due.max(earliest)).await;
         let span = us(rng.u64(1..1_500));
         match rng.u8(..24) {
             0..6 => {

@@ -178,15 +178,15 @@ impl Witness {
         }
     }
 
-    /// Whether this is a read that its engine has given up, and whose tag has rested since: it was
-    /// pinned when the engine handed it to its port, and has since been in flight, or waited there
-    /// for credits, for longer than both take. No driver can know that it still exists, and its
-    /// data are ignored.
+    /// Whether this is a read that its engine has given up: it was pinned when the engine handed it
+    /// to its port, and has since been in flight, or waited there for credits, for longer than the
+    /// engine's completion time-out. No driver can know that it still exists, and its data are
+    /// ignored.
     fn was_given_up(&self, header: &Header, time: Picoseconds) -> bool {
         let key = (header.requester, header.tag.0, header.address.0);
         let sent = self.sent.get(&key).filter(|_| header.kind == TlpKind::MemoryRead);
         let timeout = self.timeouts.get(&header.requester);
-        sent.zip(timeout).is_some_and(|(sent, timeout)| time.since(*sent).0 > 2 * timeout.0)
+        sent.zip(timeout).is_some_and(|(sent, timeout)| time.since(*sent) > *timeout)
     }
 
     /// Whether an engine had given up a read of this address, which arrived nevertheless.

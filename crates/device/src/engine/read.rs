@@ -134,9 +134,13 @@ impl Tags {
         self.table.iter().filter(|tag| tag.is_open()).count()
     }
 
-    /// Returns the number of a channel's reads that wait for completions.
-    pub fn waiting_of(&self, channel: usize) -> usize {
-        let waits = |tag: &&Tag| tag.state == TagState::Waiting && tag.purpose.channel == channel;
+    /// Returns the number of a channel's reads that wait for completions, with those given up if
+    /// `with_orphans`.
+    pub fn waiting_of(&self, channel: usize, with_orphans: bool) -> usize {
+        let waits = |tag: &&Tag| {
+            let is_open = if with_orphans { tag.is_open() } else { tag.state == TagState::Waiting };
+            is_open && tag.purpose.channel == channel
+        };
         self.table.iter().filter(waits).count()
     }
 
@@ -431,6 +435,12 @@ impl Engine {
     pub(super) fn settle_running(&mut self, index: usize) {
         let is_running = self.channels[index].is_running();
         self.running = self.running & !(1 << index) | u32::from(is_running) << index;
+    }
+
+    /// Returns the number of a channel's reads in flight. One that has stopped has given them up,
+    /// but they still reach memory: whoever gives that back waits for their end.
+    pub(super) fn in_flight(&self, index: usize) -> usize {
+        self.tags.waiting_of(index, self.channels[index].is_stopped())
     }
 
     /// Gives up the reads of a channel that are in flight.

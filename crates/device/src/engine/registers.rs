@@ -155,7 +155,7 @@ impl Engine {
         if kind != Kind::Peer && PEER_ONLY.contains(&offset) {
             return 0;
         }
-        let in_flight = self.tags.waiting_of(index);
+        let in_flight = self.in_flight(index);
         let c = &mut self.channels[index];
         let clocks = |ps| (ps / clock_ps) as u32;
         let idle = |c: &Channel, wait| clocks(c.idle_ps(wait, now_ps));

@@ -81,7 +81,7 @@ impl Engine {
     /// Sends a channel's status block for `completed` descriptors.
     fn send_status(&mut self, index: usize, completed: u32, port: &mut DevicePort<'_>) {
         let clocks = self.clocks(port.now_ps());
-        let in_flight = self.tags.waiting_of(index);
+        let in_flight = self.in_flight(index);
         let channel = &mut self.channels[index];
         channel.sequence = channel.sequence.wrapping_add(1);
         // Progress of a later descriptor must not be reported before that descriptor's data.

@@ -158,6 +158,37 @@ fn old_answers_do_not_get_into_a_new_stream() {
     }
 }
 
+/// A channel that an error stops gives up its other reads, and counts them until their answers have
+/// come or their time is up: they still reach memory, which no driver may give back before.
+#[test]
+fn a_stopped_channel_counts_reads_on_their_way() {
+    let refuse = Answer::Refuse(CompletionStatus::UnsupportedRequest);
+    let mut bench = stand(own(), &[refuse, Answer::Late(10_000_000), Answer::Never]);
+    let (at, bad) = (h2c(0), bench.bars[1][1]);
+    for (number, place) in [0, WINDOW, 2 * WINDOW].into_iter().enumerate() {
+        bench.put_ring(at, number as u32, bad + place, 128, STATUS_WRITE);
+    }
+    bench.post_ring(at, 16, 3);
+    bench.wait_stopped(at);
+    let in_flight =
+        |bench: &mut Bench| channel::status::IN_FLIGHT.get(bench.read(at, channel::STATUS));
+    assert_eq!(in_flight(&mut bench), 2, "late, and never");
+    bench.wait_until(ns(20_000));
+    assert_eq!(in_flight(&mut bench), 1, "never");
+    bench.wait_until(ns(60_000));
+    assert_eq!(in_flight(&mut bench), 0);
+    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::UnsupportedRequest));
+    // A restart leaves them to themselves.
+    bench.restart(at);
+    bench.put_ring(at, 0, bad + 2 * WINDOW, 128, 0);
+    bench.put_ring(at, 1, bad, 128, 0);
+    bench.post_ring(at, 16, 2);
+    bench.run(Some(ns(2_000)));
+    assert_eq!(in_flight(&mut bench), 1, "the second is answered, and waits for the first");
+    bench.restart(at);
+    assert_eq!((bench.state(at).0, in_flight(&mut bench)), (ChannelState::Idle, 0));
+}
+
 /// A tag that timed out is not reused until another time-out has passed.
 #[test]
 fn a_tag_that_timed_out_rests() {
