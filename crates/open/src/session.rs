@@ -146,12 +146,12 @@ impl Session {
             }
         }
         let lab = Lab::load(&first.lab).map_err(Box::new)?.with_engines(options.engines);
-        Self::open_in(&lab, &first.lab, &endpoints, options.seed)
+        Self::open_in(&lab, &first.lab, &endpoints, options)
     }
 
     /// Opens cards of a lab that is at hand: those of the named endpoints, all on one host, or every
-    /// engine of its first host that has one for `None`. `name` is the lab's in errors; its engines
-    /// are those that it was given.
+    /// engine of its first host that has one for `None`. `name` is the lab's in errors. Its engines
+    /// are those that it was given; of the options, those of the bus and of engines do not matter.
     ///
     /// # Errors
     /// No such card, a lab that cannot be built, or cards of several hosts.
@@ -159,7 +159,7 @@ impl Session {
         lab: &Lab,
         name: &str,
         endpoints: &[Option<&str>],
-        seed: u64,
+        options: SessionOptions,
     ) -> Result<Self, OpenError> {
         let engines = engines(lab);
         let no_card = |endpoint: &str, why: String| OpenError::NoSuchCard {
@@ -179,7 +179,7 @@ impl Session {
                 return Err(no_card(endpoint, why));
             }
         }
-        let running = lab.build_engines(seed).map_err(Box::new)?;
+        let running = lab.build_engines(options.seed).map_err(Box::new)?;
         // Every enumerated endpoint is in the tree of one host. The cards are those of the first
         // host with any of the requested ones.
         let is_meant = |endpoint: Option<&str>, name: &String| {

@@ -55,8 +55,9 @@ pub fn open(
     let (name, session) = if let Ok(lab) = name.cast::<Lab>() {
         let lab = lab.get().with_engine_kind(engine);
         let name = lab.name().to_owned();
+        let options = SessionOptions::default().with_seed(seed);
         let opened =
-            without_gil(py, || Ok(Moved(Opened::open_in(&lab, &name, &[endpoint], seed)?)))?;
+            without_gil(py, || Ok(Moved(Opened::open_in(&lab, &name, &[endpoint], options)?)))?;
         (format!("lab:{name}"), opened)
     } else {
         if endpoint.is_some() {

@@ -14,7 +14,7 @@ use crosslane::explain::{Explainable, Ran, explain_all};
 use crosslane::host::PageSize;
 use crosslane::lab::{EngineKind, Lab};
 use crosslane::network::MachineClock;
-use crosslane::open::Session;
+use crosslane::open::{Session, SessionOptions};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{
     Bench as BenchOutcome, Explanation, Outcome, Overhead as Overheads, Platform, SCHEMA,
@@ -403,7 +403,8 @@ pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<Mad
     if !bytes.is_multiple_of(4) {
         return Err(Failure::argument(format!("large {bytes}: it is a multiple of 4 B")));
     }
-    let session = Session::open_in(place.lab, name, &[overhead.card.as_deref()], seed)?;
+    let opening = SessionOptions::default().with_seed(seed);
+    let session = Session::open_in(place.lab, name, &[overhead.card.as_deref()], opening)?;
     let options = OverheadOptions::default()
         .with_rounds(overhead.rounds)
         .with_large_bytes(bytes)
