@@ -102,12 +102,15 @@ struct Line<T> {
     result: T,
 }
 
+/// Lines of items, each with its number in the file.
+type Lines = BTreeMap<u64, (usize, String)>;
+
 /// Contents of a file that end with a newline.
 struct Contents {
     /// None if the file has no item: then it may become that of other work.
     header: Option<Header>,
     /// The items, each with the number of its line and the line itself.
-    lines: BTreeMap<u64, (usize, String)>,
+    lines: Lines,
     /// Their bytes: what is behind them is a part of a line.
     whole_bytes: u64,
 }
@@ -117,7 +120,7 @@ fn damaged(path: &Path, line: usize, problem: &dyn fmt::Display) -> CommandError
     // The parser sees a single line.
     let problem = problem.split(" at line ").next().unwrap_or_default();
     CommandError::Failed(format!(
-        "{path}:{line} is damaged: {problem}. Remove this line, or the file, and run its shard again"
+        "{path}:{line} is damaged: {problem}. Remove the line, or the file, and run its shard again"
     ))
 }
 
@@ -134,7 +137,7 @@ impl Contents {
             return Err(foreign(path));
         }
         let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let mut contents = Self { header: None, lines: BTreeMap::new(), whole_bytes: whole as u64 };
+        let mut contents = Self { header: None, lines: Lines::new(), whole_bytes: whole as u64 };
         let lines = bytes[..whole].split_inclusive(|&byte| byte == b'\n');
         for (line, number) in lines.zip(1..) {
             let wrong = |problem: &dyn fmt::Display| damaged(path, number, problem);
@@ -303,12 +306,12 @@ enum Origin {
     /// All are run, and none is kept.
     Run,
     /// Those of one shard are run and kept.
-    Shard { shard: Shard, path: PathBuf, kept: BTreeMap<u64, (usize, String)>, file: Mutex<Keeper> },
-    /// All were kept: for each the path and number of its line, and the line.
+    Shard { shard: Shard, path: PathBuf, kept: Lines, file: Mutex<Keeper> },
+    /// All were kept, in one file for each shard.
     Files {
         shards: u64,
         paths: BTreeMap<u64, PathBuf>,
-        kept: BTreeMap<u64, (usize, String)>,
+        kept: Lines,
         wrong: Mutex<Option<CommandError>>,
     },
 }
@@ -453,7 +456,7 @@ impl<'a> Items<'a> {
     }
 
     /// Rejects missing items.
-    fn check_complete(&self, shards: u64, kept: &BTreeMap<u64, (usize, String)>) -> Result<bool> {
+    fn check_complete(&self, shards: u64, kept: &Lines) -> Result<bool> {
         let all = self.work.items;
         let count = all - kept.len() as u64;
         if count == 0 {

@@ -206,8 +206,8 @@ fn other_files_are_refused_by_name() {
     fs::remove_file(folder.join("kept/shard-1-of-2.jsonl")).unwrap();
     let whole = fs::read_to_string(&path).unwrap();
     for (from, to, words) in [
-        ("\"tlps\":", "\"tlps\"", "jsonl:2 is damaged: expected `:`. Remove this line"),
-        ("\"tlps\":", "\"tulips\":", "jsonl:2 is damaged: missing field `tlps`. Remove this line"),
+        ("\"tlps\":", "\"tlps\"", "jsonl:2 is damaged: expected `:`. Remove the line"),
+        ("\"tlps\":", "\"tulips\":", "jsonl:2 is damaged: missing field `tlps`. Remove the line"),
         ("{\"item\":", "{\"item\":1", "is not of shard 0/2"),
         ("\"version\":\"", "\"version\":\"9", "of crosslane wrote it, and this is version"),
         ("_items\":1", "_items\":7", "jsonl:1 is damaged: its format is 7, not 1"),

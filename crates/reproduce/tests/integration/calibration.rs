@@ -173,7 +173,7 @@ fn calibrated_lab_says_what_was_fitted() {
         validate_measured("fitted.toml", &lab, &measurements, &(), &()).unwrap().unwrap();
     assert_eq!((validated.rows, validated.compared.rows, validated.predicted.rows), (8, 8, 3));
     assert_eq!(validated.file.as_deref(), Some("my.csv"));
-    assert_eq!(validated.changed + validated.fixed, numbers_of(&lab));
+    assert_eq!(validated.changed + validated.fixed, numbers_of(&lab).len());
     let kinds: Vec<&str> = validated.measured.iter().map(|row| &*row.row.kind).collect();
     assert_eq!(kinds, ["fit", "fit", "fit", "fit", "fit", "predicted", "predicted", "predicted"]);
     // The tags were not fitted: what they limited is far off.
