@@ -91,8 +91,8 @@
 // Descriptors are in a table of the engine's, which the processor stores word by word.
 #define CROSSLANE_CHANNEL_TABLE 4
 
-// The strongest level that the channel can promise: visible, or for peers acknowledged with credits
-// and sent without.
+// The strongest level that the channel can promise: visible, or for peers acknowledged with
+// credits and sent without.
 #define CROSSLANE_LEVEL_STRONGEST 0
 
 // The engine has been told.
@@ -218,7 +218,8 @@ typedef struct crosslane_peer_memory crosslane_peer_memory;
 // The path between two places.
 typedef struct crosslane_plan crosslane_plan;
 
-// Cards that are open, with the lab if they are simulated. It belongs to the thread that opened it.
+// Cards that are open, with the lab if they are simulated. It belongs to the thread that opened
+// it.
 typedef struct crosslane_session crosslane_session;
 
 // The receiving end of slots.
@@ -226,6 +227,9 @@ typedef struct crosslane_slot_receiver crosslane_slot_receiver;
 
 // The sending end of slots.
 typedef struct crosslane_slot_sender crosslane_slot_sender;
+
+// The bottlenecks of a run.
+typedef struct crosslane_why crosslane_why;
 
 // A window into a BAR.
 typedef struct crosslane_window crosslane_window;
@@ -540,6 +544,36 @@ typedef struct crosslane_plan_info {
   const char *refused;
 } crosslane_plan_info;
 
+// The run that is explained. Members that are 0 have their defaults.
+typedef struct crosslane_why_attr {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Bytes of each transfer; 0 for 64 KiB.
+  uint64_t bytes;
+  // Random seed of the lab; 0 for 1.
+  uint64_t seed;
+  // CROSSLANE_H2C: the card reads host memory; CROSSLANE_C2H: it writes host memory.
+  uint32_t kind;
+  // Number of transfers; 0 for 64.
+  uint32_t transfers;
+  // Most bottlenecks, each found without those before it; 0 for 2.
+  uint32_t steps;
+  // Must be 0.
+  uint32_t reserved;
+} crosslane_why_attr;
+
+// Description of the bottlenecks. The text lives until they are destroyed.
+typedef struct crosslane_why_info {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Rate of the run, payload bytes per second.
+  double bytes_per_second;
+  // Rate without the first bottleneck; that of the run if nothing that can be lifted limits it.
+  double next_bytes_per_second;
+  // The bottlenecks, one a line, each with the rate without it and those before.
+  const char *text;
+} crosslane_why_info;
+
 // How to make local DMA. Members that are 0 have their defaults.
 typedef struct crosslane_dma_attr {
   // Size of this structure, in bytes.
@@ -669,8 +703,8 @@ const struct crosslane_error *crosslane_last_error(void);
 const char *crosslane_version(void);
 
 // Opens the cards of one name: `lab:LAB/ENDPOINT`, `lab:LAB` for every engine of the lab's first
-// host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to the
-// calling thread.
+// host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to
+// the calling thread.
 //
 // @param name  The name; see `crosslane device list`.
 // @param attr  How to open it; NULL for the defaults.
@@ -803,10 +837,11 @@ int crosslane_buffer_create(const struct crosslane_device *device,
                             const struct crosslane_buffer_attr *attr,
                             struct crosslane_buffer **buffer);
 
-// Makes a buffer of the program's own memory, which stays the program's and must be there until the
-// buffer is destroyed. No bus can pin it yet: each transfer copies between it and the library's
-// memory, as the buffer's info says (is_copied). A part of it that a transfer writes changes when
-// the transfer's completion is polled; the program must not use that part between the two.
+// Makes a buffer of the program's own memory, which stays the program's and must be there until
+// the buffer is destroyed. No bus can pin it yet: each transfer copies between it and the
+// library's memory, as the buffer's info says (is_copied). A part of it that a transfer writes
+// changes when the transfer's completion is polled; the program must not use that part between the
+// two.
 //
 // @param memory  `bytes` bytes of the program's.
 // @param attr  How to make it; NULL for the defaults.
@@ -922,14 +957,13 @@ int crosslane_channel_transfer(const struct crosslane_channel *channel,
 int crosslane_channel_cancel(const struct crosslane_channel *channel);
 
 // Gives a file descriptor that becomes readable at an interrupt of the channel, for poll(2) or
-// epoll(7). Call crosslane_channel_poll until it returns 0, then wait for the descriptor. It belongs
-// to the channel, is never read by the program, and is closed with the channel. The channel must be
-// open with CROSSLANE_NOTIFY_INTERRUPT on a real or served card.
+// epoll(7). Call crosslane_channel_poll until it returns 0, then wait for the descriptor. It
+// belongs to the channel, is never read by the program, and is closed with the channel. The
+// channel must be open with CROSSLANE_NOTIFY_INTERRUPT on a real or served card.
 //
 // @param fd  Gets the descriptor.
 // @return 0; -EOPNOTSUPP in a lab, whose time does not pass while the program waits elsewhere.
-int crosslane_channel_fd(const struct crosslane_channel *channel,
-                         int *fd);
+int crosslane_channel_fd(const struct crosslane_channel *channel, int *fd);
 
 // Reads the counters of a channel.
 //
@@ -1143,6 +1177,30 @@ int crosslane_plan_destroy(struct crosslane_plan *plan);
 // @return 0, or a negative number of errno.h.
 int crosslane_plan_describe(const struct crosslane_plan *plan, struct crosslane_plan_info *info);
 
+// Runs transfers between host memory and a card of a lab, and searches for what limits their rate:
+// by further runs, each without one limit. Takes as long as dozens of runs.
+//
+// @param lab  Name or file of the lab, such as rosta:crosslane.
+// @param endpoint  Name of the card's endpoint.
+// @param attr  The run; NULL for the defaults.
+// @param why  Gets the bottlenecks.
+// @return 0, or a negative number of errno.h.
+int crosslane_why_create(const char *lab,
+                         const char *endpoint,
+                         const struct crosslane_why_attr *attr,
+                         struct crosslane_why **why);
+
+// Destroys a description of bottlenecks.
+//
+// @return 0, or a negative number of errno.h.
+int crosslane_why_destroy(struct crosslane_why *why);
+
+// Describes bottlenecks.
+//
+// @param info  Gets the description; its size is set.
+// @return 0, or a negative number of errno.h.
+int crosslane_why_describe(const struct crosslane_why *why, struct crosslane_why_info *info);
+
 // Makes local DMA with a device. Channels and rings are set up when a transfer first needs them.
 //
 // @param attr  How to make it; NULL for the defaults.
@@ -1230,8 +1288,8 @@ int crosslane_network_wait(const struct crosslane_network *network,
                            uint64_t timeout_ns,
                            struct crosslane_completion *completion);
 
-// Takes the end of a message if it has ended. In a lab a call that finds none takes simulated time:
-// poll_ns of the session.
+// Takes the end of a message if it has ended. In a lab a call that finds none takes simulated
+// time: poll_ns of the session.
 //
 // @param kind  CROSSLANE_GET or CROSSLANE_CREDIT.
 // @param message  Its key; the other members do not count.
@@ -1292,10 +1350,11 @@ int crosslane_bridge_memory_read(const struct crosslane_bridge_memory *memory,
                                  void *into,
                                  size_t bytes);
 
-// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely refused
-// it, makes the connection unusable.
+// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely
+// refused it, makes the connection unusable.
 //
-// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May be NULL.
+// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May
+// be NULL.
 // @return 0, or a negative number of errno.h.
 int crosslane_bridge_transfer(const struct crosslane_bridge *bridge,
                               const struct crosslane_bridge_job *job,

@@ -84,6 +84,11 @@ static void structures(void) {
 	FAILS(crosslane_buffer_create(device, 4096, &longer.known, &made), E2BIG, "does not know");
 	crosslane_description description = {.size = 3};
 	FAILS(crosslane_device_describe(device, &description), EINVAL, "size");
+	FAILS(crosslane_buffer_create(device, 0, NULL, &made), EINVAL, "0 B");
+	int code = crosslane_buffer_create(device, UINT64_MAX, NULL, &made);
+	CHECK(code < 0 && code != -ENOTRECOVERABLE);
+	code = crosslane_buffer_create(device, UINT64_MAX / 2, NULL, &made);
+	CHECK(code < 0 && code != -ENOTRECOVERABLE);
 	/* One wrong transfer of a batch: none is posted. */
 	crosslane_transfer batch[2];
 	memset(batch, 0, sizeof batch);
