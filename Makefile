@@ -122,7 +122,8 @@ check-python: $(TOOLS) ## the Python package of the debug build: its tests, and 
 	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
 	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
-	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy python tests
+	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
+		python tests ../../examples/python
 
 wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
 	$(CARGO) build --release --locked -p crosslane-cli

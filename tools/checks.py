@@ -68,6 +68,7 @@ STEPS = [
     Step("check-run", writes="release"),
     Step("check-vm", after=("build-tests",)),
     Step("check-rtl", after=("build-tests",), writes="tmp"),
+    Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
     Step("check-site", after=("check-run",), writes="release"),
     Step("check-doc", writes="debug"),
@@ -78,11 +79,10 @@ STEPS = [
     # It builds the program anew, with MPI, in the place where these look for it.
     Step(
         "check-mpi",
-        after=("check-tests", "check-rtl", "check-vm", "check-report"),
+        after=("check-tests", "check-rtl", "check-vm", "check-report", "check-python"),
         writes="debug",
         limit_seconds=15 * 60,
     ),
-    Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-speed", writes="release"),
     Step("check-deny"),
 ]

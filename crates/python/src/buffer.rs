@@ -4,6 +4,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -78,7 +79,7 @@ impl Drop for Bytes {
 pub struct Buffer {
     session: Arc<Shared>,
     card: usize,
-    bytes: Bytes,
+    bytes: ManuallyDrop<Bytes>,
     size_bytes: u64,
     registered: Arc<Registration>,
     /// Views of Python code.
@@ -113,7 +114,7 @@ impl Buffer {
         registered: Registered<AnyBus>,
     ) -> Result<Self, Failure> {
         let size_bytes = registered.size_bytes();
-        let bytes = Bytes::new(memory, size_bytes)?;
+        let bytes = ManuallyDrop::new(Bytes::new(memory, size_bytes)?);
         let registered = Arc::new(Registration(Mutex::new(Some(registered))));
         session.hold(&registered);
         let views = AtomicUsize::new(0);
@@ -137,7 +138,7 @@ impl Buffer {
 
     /// Writes what Python code sees of a part to the memory that the card reads.
     pub fn publish(&self, to: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
-        match (&self.bytes, self.range(part)) {
+        match (&*self.bytes, self.range(part)) {
             (Bytes::Copy(..), Some((start, bytes))) => {
                 // SAFETY: within the bytes, which only this object and its views, with the GIL,
                 // access.
@@ -150,7 +151,7 @@ impl Buffer {
 
     /// Shows Python code what the card has written to a part.
     pub fn fetch(&self, from: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
-        match (&self.bytes, self.range(part)) {
+        match (&*self.bytes, self.range(part)) {
             (Bytes::Copy(..), Some((start, bytes))) => {
                 // SAFETY: as above.
                 let into = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
@@ -175,7 +176,10 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         if self.session.is_foreign() {
             std::mem::forget(Arc::clone(&self.registered));
+            return;
         }
+        // SAFETY: it is dropped here only, and nothing uses it afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.bytes) };
     }
 }
 

@@ -163,7 +163,7 @@ def test_errors_say_where() -> None:
     with pytest.raises(crosslane.ArgumentError, match="mps: "):
         lab.run(FLOW, mps=1)
     with pytest.raises(crosslane.ExperimentError, match="engine"):
-        Lab.load("pciebench").bench("write")
+        Lab.load("aws-f1").bench("write")
     with pytest.raises(crosslane.ArgumentError, match="'model' or 'rtl'"):
         lab.with_engine("fast")  # type: ignore[arg-type]
     with pytest.raises(TypeError):

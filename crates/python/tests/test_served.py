@@ -127,6 +127,19 @@ def test_a_signal_ends_a_wait(card: Card) -> None:
     transfer.cancel()
 
 
+def test_a_signal_handler_may_use_the_card_that_is_waited_for(card: Card) -> None:
+    card.route("h2c")
+    back = bytearray(64)
+    transfer = card.from_card(back, deadline=60)
+    before = signal.signal(signal.SIGUSR1, lambda *_: card.to_card(b"\x22" * 64).wait())
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        transfer.wait(deadline=20)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert back == b"\x22" * 64
+
+
 def test_a_forked_child_does_not_disturb_a_served_card(card: Card) -> None:
     kept = [card.buffer(4096), card.to_card(bytes(64), 0)]
     child = os.fork()

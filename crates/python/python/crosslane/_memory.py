@@ -19,10 +19,14 @@ def _numpy() -> Any:
 def of_dlpack(source: Any) -> Any:
     """Returns an array over the memory of an object that has DLPack."""
     try:
-        return _numpy().from_dlpack(source)
+        array = _numpy().from_dlpack(source)
     except (BufferError, RuntimeError, TypeError) as error:
         name = type(source).__name__
         raise ArgumentError(f"{name}: its memory is not the processor's: {error}") from error
+    # An exporter of the first version of DLPack cannot say that its memory may be written.
+    if not array.flags.writeable and callable(getattr(source, "numpy", None)):
+        return source.numpy()
+    return array
 
 
 def to_dlpack(buffer: Any, **options: Any) -> Any:
