@@ -6,6 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON ?= python3
 # Where `make install` puts things, and what it puts before that: a folder that becomes a package.
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=
 # Build results that are slow to make and the same in every clone.
 export CROSSLANE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crosslane
@@ -58,7 +59,7 @@ SCRIPTS := crates/python/crosslane.data/scripts
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
 	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
-	rtl test-rtl c-header c-library install clean
+	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -259,8 +260,22 @@ c-library: ## build the archive of the C library
 	$(CARGO) rustc --release --locked -p crosslane-capi --lib --crate-type staticlib
 
 install: c-library ## the C library, its headers and pkg-config file, and the program if it is built, below $(DESTDIR)$(PREFIX)
-	crates/capi/install.sh $(TARGET_DIR)/release/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
+	LIBDIR=$(LIBDIR) crates/capi/install.sh $(TARGET_DIR)/release/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
 	if test -x $(TARGET_DIR)/release/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET_DIR)/release/crosslane; fi
+
+packages: $(TOOLS) wheel c-library ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums
+	$(VENV)/bin/python -B packaging/build.py
+
+check-packages: packages ## whether each of them is installed, works and goes again, in clean roots without a network
+	$(VENV)/bin/python -B packaging/check.py
+
+CRATES := --workspace $(addprefix --exclude crosslane-,capi cli mpi python report reproduce serve torture)
+
+crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
+	$(CARGO) package --locked $(CRATES)
+
+check-crates: ## whether the crates that programs stand on can be packed for a registry
+	$(CARGO) package --locked --no-verify --allow-dirty $(CRATES)
 
 architecture: ## the transfer that docs/architecture.md follows, written there anew
 	$(CARGO) run --locked -p crosslane-reproduce --example one_transfer -- --write

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Makes what users install from what `make install` installs: a Debian package, an archive for any
-other Linux, an image for containers, and their checksums, in `target/packages`.
+other Linux, an image for containers, and their checksums and that of the wheel, in
+`target/packages`.
 
 The same commit gives the same bytes: times are the commit's, owners are root, names are in order.
 """
@@ -218,12 +219,17 @@ def main() -> None:
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     plain = staged(stage / "plain", "lib")
+    # Wherever it is unpacked, its pkg-config file finds it.
+    config = plain / "usr/lib/pkgconfig/crosslane.pc"
+    text = config.read_text().replace("prefix=/usr\n", "prefix=${pcfiledir}/../..\n")
+    config.write_text(text.replace("libdir=/usr/lib\n", "libdir=${prefix}/lib\n"))
     name = f"crosslane-{version()}-linux-{machine}"
     archive = gzip.compress(layer(plain / "usr", f"{name}/", commit_time()), mtime=0)
     (into / f"{name}.tar.gz").write_bytes(archive)
     tree = staged(stage / "debian", f"lib/{machine}-linux-gnu")
     debian_package(tree, architecture, into)
     image(tree, architecture, into)
+    shutil.copy(max((TARGET / "wheels").glob("*.whl"), key=lambda path: path.stat().st_mtime), into)
     shutil.rmtree(stage)
     sums = ""
     for path in sorted(into.iterdir()):

@@ -96,7 +96,8 @@ def check_library(root: Root, prefix: str) -> None:
     """Whether a C program is compiled with what pkg-config says, and runs in the root."""
     folder = next((root.folder / prefix).glob("lib/**/pkgconfig"))
     environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(folder)}
-    environment["PKG_CONFIG_SYSROOT_DIR"] = str(root.folder)
+    if prefix == "usr":
+        environment["PKG_CONFIG_SYSROOT_DIR"] = str(root.folder)
     options = ["pkg-config", "--cflags", "--libs", "crosslane"]
     flags = run(*options, env=environment).split()
     made = root.folder / "tmp" / "first_transfer"
@@ -162,6 +163,21 @@ def check_image(folder: Path, expected: str) -> None:
     check_program(Root(folder / "root"), expected, program=config["config"]["Entrypoint"][0])
 
 
+def check_wheel(folder: Path, expected: str) -> None:
+    """The wheel, in a new environment of Python: module and program."""
+    run(sys.executable, "-m", "venv", folder)
+    options = ["--no-index", "--quiet", "--disable-pip-version-check"]
+    run(folder / "bin/pip", "install", *options, next(PACKAGES.glob("*.whl")))
+    got = run(folder / "bin/crosslane", *FIRST.split())
+    fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
+    flow = FIRST.rsplit(" ", 1)[1]
+    program = f"import crosslane; print(crosslane.Lab.load('rosta').run({flow!r}).text(), end='')"
+    got = run(folder / "bin/python", "-c", program, cwd=folder)
+    fail_unless(
+        got.split() == expected.split(), f"the wheel's module says:\n{got}\nnot\n{expected}"
+    )
+
+
 def check_sums() -> None:
     """Whether each package has the checksum that is written beside it."""
     for line in (PACKAGES / "SHA256SUMS").read_text().splitlines():
@@ -182,6 +198,8 @@ def main() -> None:
             print(f"{check.__doc__} ok")
         check_image(Path(folder) / "image", expected)
         print(f"{check_image.__doc__} ok")
+        check_wheel(Path(folder) / "wheel", expected)
+        print(f"{check_wheel.__doc__} ok")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,8 @@ STEPS = [
         limit_seconds=15 * 60,
     ),
     Step("check-speed", writes="release"),
+    Step("check-packages", after=("check-run",), writes="release"),
+    Step("check-crates"),
     Step("check-deny"),
 ]
 

@@ -44,7 +44,9 @@ pub fn installed() -> &'static Installed {
     INSTALLED.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder for the library");
         let prefix = folder.path().join("usr");
-        run(Command::new(crate_folder().join("install.sh")).arg(archive()).arg(&prefix));
+        let mut install = Command::new(crate_folder().join("install.sh"));
+        // The gateware, which the archive may have, is C++.
+        run(install.env("LDLIBS", "-lstdc++").arg(archive()).arg(&prefix));
         Installed { _folder: folder, prefix }
     })
 }
