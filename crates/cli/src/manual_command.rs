@@ -54,8 +54,11 @@ pub fn run(arguments: &ManualArguments) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| {
         CommandError::Failed(format!("cannot make the folder {}: {error}", folder.display()))
     })?;
-    for (name, text) in &pages {
-        output_of(&folder.join(name), Kind::Manual)?.write(text.as_bytes())?;
+    // All are tried before the first is written.
+    let files = pages.iter().map(|(name, _)| output_of(&folder.join(name), Kind::Manual));
+    let files = files.collect::<Result<Vec<_>>>()?;
+    for (file, (_, text)) in files.iter().zip(&pages) {
+        file.write(text.as_bytes())?;
     }
     print(&format!("{} pages in {}\n", pages.len(), folder.display()))
 }

@@ -39,6 +39,7 @@ fn output_that_cannot_be_is_said_before_the_run() {
         (format!("{SWEEP} --csv {}", at("none/x.csv")), "cannot be written: No such file"),
         (format!("{SWEEP} --csv {}", at("")), "cannot be written: "),
         (format!("topo rosta --svg {}", at("none/x.svg")), "cannot be written: No such file"),
+        (format!("manual {}", at("file")), "cannot make the folder "),
     ] {
         let begun = Instant::now();
         let run = run_as_written(&arguments);
@@ -72,6 +73,10 @@ fn foreign_files_are_not_replaced() {
         assert_eq!(fs::read_to_string(&file).unwrap(), mine, "{arguments}");
         assert_eq!(names(&folder), ["index.html"], "{arguments}");
     }
+    fs::write(folder.join("crosslane-topo.1"), mine).unwrap();
+    let run = run_as_written(&format!("manual {place}"));
+    assert!(run.stderr.contains("is not a page of crosslane's manual"), "{}", run.stderr);
+    assert_eq!(names(&folder), ["crosslane-topo.1", "index.html"], "no other page");
 }
 
 #[test]
@@ -83,13 +88,18 @@ fn own_files_are_replaced() {
         for arguments in [
             format!("{SWEEP} --csv {} --report {}", at("rows.csv"), at("page")),
             format!("topo rosta --svg {}", at("tree.svg")),
+            format!("manual {}", at("man")),
+            format!("manual --markdown {}", at("md")),
             format!("torture --seeds 17 --write-lab {}", at("lab.toml")),
             format!("{traffic} --trace {}", at("run.pftrace")),
         ] {
             run_well(&arguments);
         }
     }
-    assert_eq!(names(&folder), ["lab.toml", "page", "rows.csv", "run.pftrace", "tree.svg"]);
+    assert_eq!(
+        names(&folder),
+        ["lab.toml", "man", "md", "page", "rows.csv", "run.pftrace", "tree.svg"]
+    );
     assert_eq!(names(&folder.join("page")), ["index.html"]);
     // Devices are written as they are, and links followed.
     std::os::unix::fs::symlink("rows.csv", folder.join("link.csv")).unwrap();
