@@ -149,9 +149,9 @@ impl Session {
         Self::open_in(&lab, &first.lab, &endpoints, options)
     }
 
-    /// Opens cards of a lab that is at hand: those of the named endpoints, all on one host, or every
-    /// engine of its first host that has one for `None`. `name` is the lab's in errors. Its engines
-    /// are those that it was given; of the options, those of the bus and of engines do not matter.
+    /// Opens cards of a lab that is at hand: those of the named endpoints, all on one host, or for
+    /// `None` every engine of its first host that has one. `name` is the lab's in errors. Its engines
+    /// are those that it was given; options of the bus and of engines do not matter.
     ///
     /// # Errors
     /// No such card, a lab that cannot be built, or cards of several hosts.

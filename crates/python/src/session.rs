@@ -252,8 +252,8 @@ impl Shared {
         }
     }
 
-    /// Looks for the outcome of a transfer that a coroutine waits for. In a lab time moves to the end
-    /// of the first transfer for which any coroutine waits, but neither on the first turn of a
+    /// Looks for the outcome of a transfer that a coroutine waits for. In a lab time moves to the
+    /// end of the first transfer for which any coroutine waits, but neither on the first turn of a
     /// coroutine nor while another has still to be told of an end. The caller asks again when all
     /// others have had a turn.
     pub fn step(&self, py: Python<'_>, key: LineKey, ticket: u64, turn: u32) -> PyResult<Waited> {
@@ -438,8 +438,8 @@ impl State {
         Ok(())
     }
 
-    /// Posts a transfer and returns its ticket. A channel that has stopped at a fault, which is that
-    /// of an earlier transfer, is restarted.
+    /// Posts a transfer and returns its ticket. A channel that has stopped at a fault, which is
+    /// that of an earlier transfer, is restarted.
     pub fn post(&mut self, key: LineKey, transfer: Transfer<AnyBus>) -> Result<u64, Failure> {
         self.line(key)?;
         let State { session, lines, .. } = self;
