@@ -150,8 +150,8 @@ impl Session {
     }
 
     /// Opens cards of a lab that is at hand: those of the named endpoints, all on one host, or for
-    /// `None` every engine of its first host that has one. `name` is the lab's in errors. Its engines
-    /// are those that it was given; options of the bus and of engines do not matter.
+    /// `None` every engine of its first host that has one. `name` is the lab's in errors. Its
+    /// engines are those that it was given; options of the bus and of engines do not matter.
     ///
     /// # Errors
     /// No such card, a lab that cannot be built, or cards of several hosts.
