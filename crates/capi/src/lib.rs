@@ -2,7 +2,7 @@
 //! The C library: `crosslane.h`, over crate [`crosslane`]. `docs/c.md` is the page for its users.
 //!
 //! Read first: [`crosslane_session_open`](session::crosslane_session_open), then [`mod@handle`] for
-//! what C holds, and [`mod@structs`] for what it passes. The header is generated from this crate
+//! what C holds, and module `structs` for what it passes. The header is generated from this crate
 //! (`make c-header`); a test compares.
 //!
 //! Rules that hold for every function: it returns a negative number of errno.h on failure, and
