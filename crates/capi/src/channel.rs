@@ -393,25 +393,26 @@ impl ChannelObject {
 
     /// Waits until the oldest transfer has ended, at most until a time, and takes all that have.
     fn wait(&self, into: &Array<crosslane_completion>, until: Picoseconds) -> Result<usize> {
-        let taken = self.reap(into, 0)?;
         let session = &self.device.session;
-        if taken > 0 || into.len() == 0 || self.state.borrow().pending.is_empty() {
-            return Ok(taken);
-        }
         let mut state = self.state.borrow_mut();
         let State { channel, pending, .. } = &mut *state;
-        let Some(&(ticket, _)) = pending.front() else { return Ok(0) };
-        let bus = session.bus();
-        let ended = session.run_plain(async {
-            let sleep = pin!(bus.sleep_until(until));
-            match select(pin!(channel.wait(ticket)), sleep).await {
-                Either::Left((outcome, _)) => Some(outcome),
-                Either::Right(_) => None,
-            }
-        })?;
+        let Some(&(ticket, _)) = pending.front().filter(|_| into.len() > 0) else { return Ok(0) };
+        let ended = match until {
+            Picoseconds::NEVER => Some(session.run_plain(channel.wait(ticket))?),
+            until => session.run_plain(async {
+                let sleep = pin!(session.bus().sleep_until(until));
+                match select(pin!(channel.wait(ticket)), sleep).await {
+                    Either::Left((outcome, _)) => Some(outcome),
+                    Either::Right(_) => None,
+                }
+            })?,
+        };
         let Some(outcome) = ended else { return Ok(0) };
         if let Some((_, request)) = pending.pop_front() {
             into.put(0, completion(&request, outcome));
+        }
+        if pending.is_empty() || into.len() == 1 {
+            return Ok(1);
         }
         drop(state);
         self.reap(into, 1)
