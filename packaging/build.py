@@ -48,6 +48,11 @@ def run(*command: str | Path, **options) -> str:
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
 
 
+def packed(content: bytes) -> bytes:
+    """Content compressed with gzip, always to the same bytes."""
+    return gzip.compress(content, 6, mtime=0)
+
+
 def version() -> str:
     """The workspace's version."""
     return tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
@@ -65,6 +70,8 @@ def staged(into: Path, library_folder: str) -> Path:
     run(*make, f"DESTDIR={into}", "PREFIX=/usr", f"LIBDIR=/usr/{library_folder}", cwd=ROOT)
     usr = into / "usr"
     program = usr / "bin" / "crosslane"
+    run("strip", program)
+    run("strip", "--strip-debug", usr / library_folder / "libcrosslane.a")
     for shell, path in COMPLETIONS.items():
         (usr / path).parent.mkdir(parents=True, exist_ok=True)
         (usr / path).write_text(run(program, "completions", shell))
@@ -72,7 +79,7 @@ def staged(into: Path, library_folder: str) -> Path:
     pages.mkdir(parents=True, exist_ok=True)
     run(program, "manual", pages)
     for page in sorted(pages.iterdir()):
-        page.with_name(page.name + ".gz").write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+        page.with_name(page.name + ".gz").write_bytes(packed(page.read_bytes()))
         page.unlink()
     about = usr / "share/doc/crosslane"
     about.mkdir(parents=True, exist_ok=True)
@@ -133,7 +140,7 @@ def debian_package(tree: Path, architecture: str, into: Path) -> Path:
     set_times(tree, commit_time())
     package = into / f"crosslane_{version()}_{architecture}.deb"
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit_time())}
-    options = ["--root-owner-group", "-Zxz", "--build"]
+    options = ["--root-owner-group", "-Zzstd", "--build"]
     run("dpkg-deb", *options, tree, package, env=environment)
     return package
 
@@ -156,8 +163,8 @@ def layer(tree: Path, prefix: str, seconds: int) -> bytes:
 
 
 def image(tree: Path, architecture: str, into: Path) -> Path:
-    """An image of OCI's layout with the program and the libraries that it needs, to be loaded by
-    `podman load`, `docker load` or `skopeo`."""
+    """An image of OCI's layout with the program of a tree and the libraries that it needs, to be
+    loaded by `podman load`, `docker load` or `skopeo`."""
     check_tools("apt-get", "dpkg-deb")
     libraries = cache.folder("packages") / f"image-{cache.key(*IMAGE_PACKAGES)[:10]}"
     with cache.alone(libraries.with_suffix(".lock")):
@@ -169,7 +176,8 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
             unpack(apt.download(partial / "archives", *IMAGE_PACKAGES), partial / "root")
             (partial / "root").rename(libraries)
             shutil.rmtree(partial)
-    shutil.rmtree(tree / "DEBIAN", ignore_errors=True)
+    for name in ("DEBIAN", "lib", "usr/include", "usr/lib"):
+        shutil.rmtree(tree / name)
     blobs: dict[str, bytes] = {}
 
     def blob(kind: str, content: bytes) -> dict:
@@ -180,7 +188,7 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
 
     seconds = commit_time()
     layers = [layer(folder, "", seconds) for folder in (libraries, tree)]
-    packed = [blob("layer.v1.tar+gzip", gzip.compress(content, mtime=0)) for content in layers]
+    layer_blobs = [blob("layer.v1.tar+gzip", packed(content)) for content in layers]
     digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers]
     config = {
         "architecture": architecture,
@@ -193,7 +201,7 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
         "config": config_blob,
-        "layers": packed,
+        "layers": layer_blobs,
     }
     entry = blob("manifest.v1+json", json.dumps(manifest).encode())
     entry["annotations"] = {"org.opencontainers.image.ref.name": f"crosslane:{version()}"}
@@ -224,7 +232,7 @@ def main() -> None:
     text = config.read_text().replace("prefix=/usr\n", "prefix=${pcfiledir}/../..\n")
     config.write_text(text.replace("libdir=/usr/lib\n", "libdir=${prefix}/lib\n"))
     name = f"crosslane-{version()}-linux-{machine}"
-    archive = gzip.compress(layer(plain / "usr", f"{name}/", commit_time()), mtime=0)
+    archive = packed(layer(plain / "usr", f"{name}/", commit_time()))
     (into / f"{name}.tar.gz").write_bytes(archive)
     tree = staged(stage / "debian", f"lib/{machine}-linux-gnu")
     debian_package(tree, architecture, into)

@@ -126,8 +126,8 @@ def check_debian(root: Root, expected: str) -> None:
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
     root.run("getent", "passwd", "crosslane")
     root.run("dpkg", "--purge", "crosslane")
-    # The user stays: files may be its own. What dpkg and ldconfig write is theirs.
-    own = re.compile(r"/(etc|var)/|/tmp|/package.deb")
+    # The user stays: files may be its own. What dpkg, ldconfig and shells write is theirs.
+    own = re.compile(r"/(dev|etc|var)/|/tmp|/package.deb")
     after = {str(path) for path in root.folder.rglob("*")} - set(before)
     left = [path for path in sorted(after) if not own.match(path[len(str(root.folder)) :])]
     fail_unless(not left, f"{package.name} leaves behind: {' '.join(left[:5])}")

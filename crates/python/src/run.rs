@@ -430,5 +430,7 @@ pub fn overhead(place: &Place<'_>, overhead: &Overhead, seed: u64) -> Result<Mad
 /// Formats an outcome, JSON, as the program prints it.
 pub fn as_text(outcome: &str) -> Result<String, Failure> {
     let outcome = Outcome::parse(outcome).map_err(Failure::argument)?;
-    Ok(text(&outcome, Notes::default(), Columns::default()))
+    // A terminal's styles are no part of a string.
+    let styled = text(&outcome, Notes::default(), Columns::default());
+    Ok(anstream::adapter::strip_str(&styled).to_string())
 }

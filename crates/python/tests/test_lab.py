@@ -125,6 +125,7 @@ def test_topologies_and_runs_are_pictures() -> None:
 
 def test_text_is_that_of_the_program() -> None:
     text = Lab.load("minimal").run(FLOW, operations=64, why=False).text()
+    assert "\x1b" not in text
     assert "card0 -> host0" in text
     assert "MB/s" in text
 
