@@ -2,8 +2,9 @@
 //
 // crosslane_tag_table: each use of a tag ends with the tag being freed once, and not before its
 // requester is done with it, whatever completions arrive: none, too many, bad ones, of other uses,
-// and whenever its time-out expires. One tag, chosen by the solver, is followed. Its requester
-// takes a free tag and is done with it once, as crosslane_reads ensures.
+// and whenever its time-out expires. Each read is told once as no longer open, given up or not. One
+// tag, chosen by the solver, is followed. Its requester takes a free tag and is done with it once,
+// as crosslane_reads ensures.
 
 module tag_table_properties
   import crosslane_pkg::*;
@@ -41,7 +42,7 @@ module tag_table_properties
   logic [TAG_BITS-1:0] tag, followed_before;
   logic [USE_BITS-1:0] tag_use, last_use;
   logic is_fetch, channel, placed, answer_valid, answer_whole, no_longer_waits, freed;
-  logic unexpected, timed_out, refused;
+  logic no_longer_open, unexpected, timed_out, refused;
   logic [POSITION_BITS-1:0] place;
   logic [2:0] answer_error;
   logic [12:0] answer_missing, answer_bytes;
@@ -85,14 +86,16 @@ module tag_table_properties
       .answer_missing,
       .answer_bytes,
       .no_longer_waits,
+      .no_longer_open,
       .freed,
       .unexpected,
       .timed_out,
       .refused
   );
 
-  // The followed tag: whether it is initialised, used, and its requester done with it.
-  logic is_prepared, is_known, is_used, is_done, is_ours, begins, gives_up;
+  // The followed tag: whether it is initialised, used, its requester done with it, and its read
+  // without an end.
+  logic is_prepared, is_known, is_used, is_done, is_open, is_ours, begins, gives_up;
   logic [2:0] state;
   logic [USE_BITS-1:0] number;
   assign is_ours = event_valid && tag == followed;
@@ -108,18 +111,21 @@ module tag_table_properties
     if (begins) is_prepared <= 1'b1;
     if (is_ours && event_kind == EVENT_INITIALISE) is_known <= 1'b1;
     if (begins && is_known) begin
-      is_used <= 1'b1;
-      is_done <= 1'b0;
+      is_used  <= 1'b1;
+      is_done  <= 1'b0;
+      is_open  <= 1'b1;
       last_use <= begin_use;
     end else begin
       if (gives_up) is_done <= 1'b1;
       if (is_ours && freed) is_used <= 1'b0;
+      if (is_ours && no_longer_open) is_open <= 1'b0;
     end
     if (rst) begin
       is_prepared <= 1'b0;
       is_known <= 1'b0;
-      is_used  <= 1'b0;
-      is_done  <= 1'b0;
+      is_used <= 1'b0;
+      is_done <= 1'b0;
+      is_open <= 1'b0;
     end
   end
 
@@ -135,6 +141,7 @@ module tag_table_properties
         assume (!is_ours || (event_kind == EVENT_INITIALISE && is_prepared));
         assume (!begins || (!is_prepared && begin_use == '1));
         if (is_prepared) assert (number == '1);
+        assert (!is_open);
       end else begin
         assume (!is_ours || event_kind != EVENT_INITIALISE);
         // Only a free tag is taken, with the next use number, and its requester is done with it
@@ -151,6 +158,9 @@ module tag_table_properties
         if (is_ours && freed) assert (is_used && (is_done || gives_up));
         // Data are placed, and answers reported, only for a waiting read.
         if (is_ours && placed) assert (is_used && !is_done);
+        // A read is open until its last answer or its time-out, which is told once.
+        assert (is_open == (state == WAITING || state == ORPHAN));
+        if (is_ours && no_longer_open) assert (is_open);
       end
     end
   end

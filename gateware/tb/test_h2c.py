@@ -330,6 +330,7 @@ async def bad_descriptors_wait_for_those_before(dut):
 @cocotb.test()
 async def some_things_stop_at_once(dut):
     b = await bench(dut)
+    most_open = 0
     for change, name in [
         ({"link_up": 0}, "ERROR_LINK_DOWN"),
         ({"bus_master": 0}, "ERROR_NOT_BUS_MASTER"),
@@ -344,17 +345,23 @@ async def some_things_stop_at_once(dut):
             b.set_function(**change)
             error, _, completed, moved = await b.stopped()
             assert error == name
+            # It counts the reads that it has given up until they are answered.
+            open_reads = len(b.completer.answers)
+            assert b.readings.in_flight >= open_reads
+            most_open = max(most_open, open_reads)
             b.set_function(**dict.fromkeys(change, 1))
             b.line.clear()
             b.ready = 1.0
             await run(b, lambda: b.is_quiet)
             await clocks(b, 600)
+            assert b.readings.in_flight == 0
             # The registers agree with the bytes that the stream has got.
             count = sum(sizes[:completed]) + moved
             assert bytes(b.consumers[0].data) == bytes(b.expected[:count])
             await b.restart()
             await b.moves((0x3333, 1111))
             await b.restart()
+    assert most_open > 0
     # A channel that does not run is not stopped when the link goes down.
     b.set(run=0)
     b.set_function(link_up=0)

@@ -324,6 +324,9 @@ async def every_fault_is_told_in_its_turn(dut):
             await run(b, lambda: b.is_quiet, 4000)
             await clocks(b, 20)
             assert b.failed[0] is None
+            # A restart leaves to themselves what was given up and has not ended yet.
+            b.clear = 1
+            await clocks(b, 3)
             assert b.in_flight() == 0
     # Silence, at either of the two completions.
     assert b.counts["timed_out"] == 2
@@ -433,6 +436,65 @@ async def what_is_given_up_is_gone(dut):
     b.check()
     assert [b.in_flight(h) for h in range(b.h2c)] == [0] * b.h2c
     b.assert_no_errors()
+
+
+@cocotb.test()
+async def what_is_given_up_is_counted(dut):
+    """A channel that has stopped counts reads until they are answered or their time is up; one that
+    has been restarted counts its own."""
+    b = await bench(dut)
+    await clocks(b, 300)
+    faults = {0x1000: Fault.UNSUPPORTED, 0x2000: Fault.LATE, 0x3000: Fault.SILENCE}
+    b.completer.fault = lambda address, _: (faults.get(address, Fault.NONE), 0)
+    b.completer.in_order(20)
+    b.completer.late_clocks = b.timeout // 4
+    h = b.h2c - 1
+
+    async def read(address: int) -> None:
+        b.read(h, address, 64)
+        await run(b, lambda: not b.to_read[h])
+
+    async def stop(count: int) -> None:
+        """Waits for the fault, and stops: so many reads have no end yet."""
+        await run(b, lambda: b.failed[h] is not None)
+        assert b.failed[h] == ("ERROR_UNSUPPORTED_REQUEST", 0x1000)
+        b.forget = 1 << h
+        await clocks(b, 2)
+        for _ in range(30):
+            await b.clock()
+            assert b.in_flight(h) == count
+        b.failed[h] = None
+        b.expected[h].clear()
+
+    async def restart() -> None:
+        b.clear = 1 << h
+        await clocks(b, 3)
+        assert b.in_flight(h) == 0
+
+    for address in (0x1000, 0x2000, 0x3000):
+        await read(address)
+    asked = b.now
+    await stop(2)
+    await run(b, lambda: b.is_quiet)
+    await clocks(b, 10)
+    assert b.in_flight(h) == 1, "late has come, silence has not"
+    await restart()
+    await read(0x4000)
+    await clocks(b, 2)
+    assert b.in_flight(h) == 1, "without silence"
+    await run(b, lambda: b.is_done() and b.in_flight(h) == 0)
+    b.check()
+    b.consumers[h].data.clear()
+    # Stopped again it counts also what it gave up before.
+    await read(0x1000)
+    await stop(1)
+    await run(b, lambda: b.in_flight(h) == 0, 2 * b.timeout)
+    assert b.timeout <= b.now - asked <= b.timeout * 1.02 + 150
+    await restart()
+    b.read(h, 0x4000, 64)
+    await b.finish()
+    assert [b.in_flight(n) for n in range(b.h2c)] == [0] * b.h2c
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 2}
 
 
 @cocotb.test()

@@ -55,6 +55,7 @@ module crosslane_read_answers
     output logic is_fetch,
     output logic [H2C_BITS-1:0] tag_channel,
     output logic no_longer_waits,
+    output logic no_longer_open,
     output logic freed,
     output logic unexpected,  // pulses
     output logic timed_out,
@@ -181,6 +182,7 @@ module crosslane_read_answers
       .answer_missing,
       .answer_bytes,
       .no_longer_waits,
+      .no_longer_open,
       .freed,
       .unexpected,
       .timed_out,

@@ -51,6 +51,7 @@ module crosslane_read_requesters
     input logic is_fetch,
     input logic [H2C_BITS-1:0] tag_channel,
     input logic no_longer_waits,
+    input logic no_longer_open,
     input logic write_valid,
     input logic write_is_fetch,
     input logic [H2C_BITS-1:0] write_channel,
@@ -117,11 +118,13 @@ module crosslane_read_requesters
   logic [H2C-1:0] h2c_give_up, h2c_give_up_ready;
 
   for (genvar h = 0; h < H2C; h++) begin : g_h2c
-    logic is_written, begins_here, ends_here;
-    logic [$clog2(TAGS+1)-1:0] waiting;
+    logic is_written, begins_here, is_its_read, ends_here, leaves_here, has_stopped;
+    logic [$clog2(TAGS+1)-1:0] waiting, open;
     assign is_written = write_valid && !write_is_fetch && (H2C == 1 || 32'(write_channel) == h);
     assign begins_here = read_ready[h];
-    assign ends_here = no_longer_waits && !is_fetch && (H2C == 1 || 32'(tag_channel) == h);
+    assign is_its_read = !is_fetch && (H2C == 1 || 32'(tag_channel) == h);
+    assign ends_here = no_longer_waits && is_its_read;
+    assign leaves_here = no_longer_open && is_its_read;
     assign data_came[h] = write_last && !write_is_fetch && (H2C == 1 || 32'(write_channel) == h);
 
     crosslane_read_order #(
@@ -176,7 +179,20 @@ module crosslane_read_requesters
       if (!begins_here && ends_here) waiting <= waiting - 1'b1;
       if (rst || giving_up[h]) waiting <= '0;
     end
-    assign in_flight[h] = 16'(waiting);
+
+    // Reads given up still reach memory: a channel that has stopped counts all that are open, also
+    // those from before its last restart.
+    always_ff @(posedge clk) begin
+      if (begins_here && !leaves_here) open <= open + 1'b1;
+      if (!begins_here && leaves_here) open <= open - 1'b1;
+      if (forget[h]) has_stopped <= 1'b1;
+      if (clear[h]) has_stopped <= 1'b0;
+      if (rst) begin
+        open <= '0;
+        has_stopped <= 1'b0;
+      end
+    end
+    assign in_flight[h] = 16'(has_stopped ? open : waiting);
     assign all_forget[h] = forget[h] || clear[h];
     assign failed_valid[h] = fault_valid[h];
     assign failed_error[h] = fault_error;

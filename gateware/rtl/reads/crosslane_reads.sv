@@ -51,7 +51,7 @@ module crosslane_reads
     output logic [H2C-1:0][63:0] failed_address,
     input logic [H2C-1:0] forget,  // pulse
     input logic [H2C-1:0] clear,  // pulse
-    output logic [H2C-1:0][15:0] in_flight,
+    output logic [H2C-1:0][15:0] in_flight,  // from `forget` to `clear` with those given up
     // Their streams.
     output logic [H2C-1:0][15:0] feed_available,
     input logic [H2C-1:0] feed_move,
@@ -126,7 +126,7 @@ module crosslane_reads
   );
 
   // --- Completions -------------------------------------------------------------------------------
-  logic give_up_valid, give_up_ready, is_fetch, no_longer_waits, freed;
+  logic give_up_valid, give_up_ready, is_fetch, no_longer_waits, no_longer_open, freed;
   logic [TAG_BITS-1:0] give_up_tag, tag;
   logic [  USE_BITS-1:0] tag_use;
   logic [  H2C_BITS-1:0] tag_channel;

@@ -59,6 +59,7 @@ module crosslane_tag_table
     output logic        [             12:0] answer_missing,    // bytes that are still missing
     output logic        [             12:0] answer_bytes,      // of the read
     output logic                            no_longer_waits,   // one outstanding answer fewer
+    output logic                            no_longer_open,    // the same, or of a read given up
     output logic                            freed,             // the tag is free from now on
     output logic                            unexpected,
     output logic                            timed_out,
@@ -201,6 +202,7 @@ module crosslane_tag_table
     answer_whole = 1'b0;
     answer_missing = missing;
     no_longer_waits = 1'b0;
+    no_longer_open = 1'b0;
     freed = 1'b0;
     unexpected = 1'b0;
     timed_out = 1'b0;
@@ -219,6 +221,7 @@ module crosslane_tag_table
           end
           freed = event_valid && state == ORPHAN && ends;
           no_longer_waits = event_valid && is_waiting && ends;
+          no_longer_open = event_valid && ends;
           // Data behind the first error are not reported.
           answer_valid = event_valid && is_waiting && !failed;
           refused = event_valid && is_waiting && (failed || fault != ERROR_NONE);
@@ -235,10 +238,12 @@ module crosslane_tag_table
           next_condition.state = RESTING_IN_LINE;
           timed_out = event_valid;
           no_longer_waits = event_valid;
+          no_longer_open = event_valid;
           answer_valid = event_valid && !failed;
         end else if (state == ORPHAN && has_expired) begin
           condition_write = event_valid;
           next_condition.state = RESTING;
+          no_longer_open = event_valid;
         end else if (state == RESTING && has_rested) begin
           condition_write = event_valid;
           next_condition.state = ANSWERED;
