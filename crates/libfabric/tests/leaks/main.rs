@@ -88,9 +88,9 @@ fn a_thousand_connections_leave_nothing() {
     for provider in EVERYWHERE {
         leaves_nothing(provider);
     }
-    let files: Vec<_> = std::fs::read_dir("/dev/shm").unwrap().flatten().collect();
     let own = format!("crosslane-{}-", std::process::id());
-    let left = files.iter().filter(|file| file.file_name().to_string_lossy().contains(&own));
+    let files = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.file_name());
+    let left = files.filter(|name| name.to_string_lossy().contains(&own));
     assert_eq!(left.count(), 0, "shared memory that is left");
     // A network's threads and files end with it.
     nothing_more("all networks", before, Counts::now);
