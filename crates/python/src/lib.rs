@@ -2,7 +2,7 @@
 //! The native part of the Python package `crosslane`: labs and their runs, cards and transfers.
 //!
 //! Read first: `python/crosslane/__init__.py`, then `Lab` and `Session`. Every call into the other
-//! crates is made without the GIL by [`mod@call`], which also makes panics exceptions.
+//! crates is made without the GIL by `call`, which also makes panics exceptions.
 
 mod buffer;
 mod call;
