@@ -29,7 +29,7 @@ LISTS = ROOT / "crates/torture/mutations"
 TABLE = ROOT / "docs/torture.md"
 BEGIN, END = "<!-- mutations -->", "<!-- /mutations -->"
 # Files and folders that a build needs.
-COPIED = ["Cargo.toml", "Cargo.lock", "crates", "labs", "registers"]
+COPIED = ["Cargo.toml", "Cargo.lock", "crates", "examples", "labs", "registers"]
 # Seconds after which a run with a mutation counts as hanging.
 LONGEST_RUN_S = 120
 LONGEST_SEARCH_S = 300
@@ -60,7 +60,13 @@ def copy_tree(tree: Path) -> None:
     wanted = set()
     for name in COPIED:
         for file in [ROOT / name] if (ROOT / name).is_file() else (ROOT / name).rglob("*"):
-            if file.is_file():
+            place = tree / file.relative_to(ROOT)
+            # Crates have links to folders of the tree.
+            if file.is_symlink():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if not place.is_symlink():
+                    place.symlink_to(file.readlink())
+            elif file.is_file():
                 wanted.add(file.relative_to(ROOT))
     for name in wanted:
         if not same(ROOT / name, tree / name):
