@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -33,7 +34,7 @@ DESCRIPTION = """Description: moves data between host, FPGA and remote memory ov
  and to other nodes. The same driver and benchmarks run on cards and in a
  simulator, whose systems are described in text files.
 """
-# What a program of the image needs of Debian.
+# Debian's packages that the program of the image needs.
 IMAGE_PACKAGES = ("libc6", "libgcc-s1")
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/crosslane",
@@ -162,20 +163,19 @@ def layer(tree: Path, prefix: str, seconds: int) -> bytes:
     return made.getvalue()
 
 
+def fetch_libraries(into: Path) -> None:
+    """The libraries of the image, in the folder `root`."""
+    check_tools("apt-get", "dpkg-deb")
+    with tempfile.TemporaryDirectory() as folder:
+        apt = Apt(Path(folder), ("bookworm",))
+        apt.run("update")
+        unpack(apt.download(Path(folder) / "archives", *IMAGE_PACKAGES), into / "root")
+
+
 def image(tree: Path, architecture: str, into: Path) -> Path:
     """An image of OCI's layout with the program of a tree and the libraries that it needs, to be
     loaded by `podman load`, `docker load` or `skopeo`."""
-    check_tools("apt-get", "dpkg-deb")
-    libraries = cache.folder("packages") / f"image-{cache.key(*IMAGE_PACKAGES)[:10]}"
-    with cache.alone(libraries.with_suffix(".lock")):
-        if not libraries.exists():
-            partial = libraries.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            apt = Apt(partial / "apt", ("bookworm",))
-            apt.run("update")
-            unpack(apt.download(partial / "archives", *IMAGE_PACKAGES), partial / "root")
-            (partial / "root").rename(libraries)
-            shutil.rmtree(partial)
+    libraries = cache.made("packages", f"image-{cache.key(*IMAGE_PACKAGES)[:10]}", fetch_libraries)
     for name in ("DEBIAN", "lib", "usr/include", "usr/lib"):
         shutil.rmtree(tree / name)
     blobs: dict[str, bytes] = {}
@@ -187,7 +187,7 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
         return {"mediaType": media, "digest": f"sha256:{digest}", "size": len(content)}
 
     seconds = commit_time()
-    layers = [layer(folder, "", seconds) for folder in (libraries, tree)]
+    layers = [layer(folder, "", seconds) for folder in (libraries / "root", tree)]
     layer_blobs = [blob("layer.v1.tar+gzip", packed(content)) for content in layers]
     digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers]
     config = {

@@ -22,7 +22,7 @@ PACKAGES = TARGET / "packages"
 # Beside what is essential: the package adds a user.
 ROOT_PACKAGES = ("?essential", "passwd")
 # Raised when roots that are kept have to be made again.
-FORMAT = 1
+FORMAT = 2
 FIRST = "bench traffic --lab rosta --flow fpga1:fpga2:write:64K"
 EXAMPLE = ROOT / "examples" / "c" / "first_transfer.c"
 
@@ -31,35 +31,27 @@ class PackageError(Exception):
     """The reason why a package is not as it should be: one sentence."""
 
 
-def clean_root() -> Path:
-    """A root with Debian's essential packages, as dpkg sees it too; made once."""
+def make_root(into: Path) -> None:
+    """A root with Debian's essential packages, as dpkg sees it too, in the folder `root`."""
     check_tools("apt-get", "dpkg-deb", "tar")
-    kept = cache.folder("packages") / f"root-{cache.key(str(FORMAT), *ROOT_PACKAGES)[:10]}"
-    with cache.alone(kept.with_suffix(".lock")):
-        if kept.exists():
-            return kept
-        partial = kept.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        apt = Apt(partial / "apt", ("bookworm",))
+    root = into / "root"
+    # The folders of bookworm's `/usr`-merge, into which packages are unpacked.
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+    status = ""
+    with tempfile.TemporaryDirectory() as folder:
+        apt = Apt(Path(folder), ("bookworm",))
         apt.run("update")
         apt.run("-y", "--download-only", "install", *ROOT_PACKAGES)
-        root = partial / "root"
-        # The folders of bookworm's `/usr`-merge, into which packages are unpacked.
-        for name in ("bin", "sbin", "lib", "lib64"):
-            (root / "usr" / name).mkdir(parents=True)
-            (root / name).symlink_to(f"usr/{name}")
-        status = ""
         for archive in apt.archives():
             content = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=-1)
             into = ["tar", "-x", "--keep-directory-symlink", "-C", root]
             subprocess.run(into, stdin=content.stdout, check=True)
             status += f"{run('dpkg-deb', '-f', archive).strip()}\nStatus: install ok installed\n\n"
-        (root / "var/lib/dpkg/status").write_text(status)
-        for name in ("passwd", "group"):
-            shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
-        root.rename(kept)
-        shutil.rmtree(partial)
-    return kept
+    (root / "var/lib/dpkg/status").write_text(status)
+    for name in ("passwd", "group"):
+        shutil.copy(root / f"usr/share/base-passwd/{name}.master", root / "etc" / name)
 
 
 class Root:
@@ -191,9 +183,11 @@ def main() -> None:
     expected = run(TARGET / "release" / "crosslane", *FIRST.split())
     check_sums()
     with tempfile.TemporaryDirectory() as folder:
+        name = f"root-{cache.key(str(FORMAT), *ROOT_PACKAGES)[:10]}"
+        clean = cache.made("packages", name, make_root) / "root"
         for number, check in enumerate((check_debian, check_archive)):
             copy = Path(folder) / str(number)
-            subprocess.run(["cp", "-a", clean_root(), copy], check=True)
+            subprocess.run(["cp", "-a", clean, copy], check=True)
             check(Root(copy), expected)
             print(f"{check.__doc__} ok")
         check_image(Path(folder) / "image", expected)
