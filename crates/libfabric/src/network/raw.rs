@@ -99,8 +99,7 @@ impl RawNetwork {
     pub fn open(_: Library, options: ProviderOptions) -> Result<Self> {
         let info = Info::wished(options)?.offers(None, 0)?;
         let offer = info.get();
-        // SAFETY: here and below, offers have all their parts, objects are open, and arguments are
-        // valid for the calls.
+        // SAFETY: offers have all their parts, and all arguments are valid for the call.
         let fabric = Object::made(|out| unsafe {
             (api().fabric)((*offer).fabric_attr, out, ptr::null_mut())
         })?;
@@ -108,9 +107,11 @@ impl RawNetwork {
             true => Some(events_of(&fabric)?),
             false => None,
         };
+        // SAFETY: as above; the fabric is open.
         let domain = Object::made(|out| unsafe {
             ((*(*fabric.get()).ops).domain)(fabric.get(), offer, out, ptr::null_mut())
         })?;
+        // SAFETY: offers have all their parts.
         let facts = unsafe {
             let attributes = (*offer).domain_attr;
             Facts {
@@ -218,14 +219,16 @@ impl RawNetwork {
         let wished = self.handle.info.elsewhere(self.options.hardware)?;
         let info = wished.offers(Some(&node_and_service(at)), abi::SOURCE)?;
         let fabric = self.handle.fabric.get();
-        // SAFETY: here and below, the objects are open, and all arguments are valid for the calls.
+        // SAFETY: the fabric is open, and all arguments are valid for the call.
         let listener: Object<abi::Pep> = Object::made(|out| unsafe {
             ((*(*fabric).ops).passive_ep)(fabric, info.get(), out, ptr::null_mut())
         })?;
         listener.bind(events.fid(), 0)?;
         let listener = RawListener { listener, _network: self.handle.clone() };
         let pep = listener.listener.get();
+        // SAFETY: the listener is open.
         FiError::check(unsafe { ((*listener.calls()).listen)(pep) })?;
+        // SAFETY: the listener is open; `name` has as many bytes as `bytes` says.
         let address = name_of(|name, bytes| unsafe {
             ((*listener.calls()).getname)(listener.listener.fid(), name, bytes)
         })?;
@@ -240,18 +243,23 @@ impl RawNetwork {
             room: [u8; 512],
         }
         let Some((events, _)) = &self.handle.events else { return Ok(None) };
-        // SAFETY: here and below, zeros are a valid value of what is filled, and the queue is open.
+        // SAFETY: zeros are a valid value of it.
         let mut read: Read = unsafe { std::mem::zeroed() };
         let (mut kind, queue) = (0, events.get());
+        // SAFETY: the queue is open.
         let functions = unsafe { (*queue).ops };
         let (into, room) = ((&raw mut read).cast(), size_of::<Read>());
+        // SAFETY: the queue is open, and `into` has `room` bytes.
         let got = unsafe { ((*functions).read)(queue, &raw mut kind, into, room, 0) };
         if got == -(abi::EAVAIL as isize) {
+            // SAFETY: zeros are a valid value of it.
             let mut error: abi::EqErrEntry = unsafe { std::mem::zeroed() };
+            // SAFETY: the queue is open, and the entry is ours.
             let got = unsafe { ((*functions).readerr)(queue, &raw mut error, 0) };
             return Ok(FiError::count(got)?.map(|_| {
                 // Of a refused connection the number is an event's, and negative.
                 let number = error.prov_errno.max(0);
+                // SAFETY: the queue is open; number and data are those of its error.
                 let text = || unsafe {
                     ((*functions).strerror)(queue, number, error.err_data, ptr::null_mut(), 0)
                 };
