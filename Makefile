@@ -4,7 +4,7 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON ?= python3
-# Where `make install` puts things, and what it puts before that: a folder that becomes a package.
+# Folders of `make install`, and one that goes before them, to become a package.
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 DESTDIR ?=

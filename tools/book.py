@@ -265,7 +265,7 @@ def problems(site: Path) -> list[str]:
 
 
 def problem(site: Path, pages: dict[Path, Page], path: Path, tag: str, address: str) -> str | None:
-    """What is wrong with an address on a page of the site, if anything is."""
+    """The fault of an address on a page of the site, if it has one."""
     parts = urlsplit(html.unescape(address))
     if parts.scheme == "data":
         return None
@@ -325,7 +325,7 @@ def stage(program: Path, book: Path) -> list[Part]:
     for part in parts:
         if part.title == REFERENCE:
             part.entries = commands_of(commands.read_text()) + part.entries
-    # What pages link to and nothing lists is at the end.
+    # At the end: pages that others link to and nothing lists.
     others = sorted(path for path in stage.staged if path.endswith("/") or path != INDEX)
     files = [Entry(f"`{path}`", place_of(path), "") for path in others]
     files = [it for it in files if it.path.endswith(".md") and it.path not in listed]

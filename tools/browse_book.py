@@ -33,7 +33,7 @@ SOUGHT = ("huge pages", "how-to/huge-pages.html")
 
 
 def faults(page: Page, width: int) -> list[str]:
-    """What is wrong with the page that is shown."""
+    """The faults of the page that is shown."""
     found = []
     if (seen := page.evaluate("document.scrollingElement.scrollWidth")) > width:
         found.append(f"is {seen} px wide")

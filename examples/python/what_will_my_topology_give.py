@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What will my topology give me, and what limits it?
+"""Measures a topology of one's own: its rates, and their limits.
 
 Four cards behind one switch: one alone, then all at once. The example names what limits each, asks
 what other uplinks and payloads would bring, writes the rows as CSV, and draws the topology with the

@@ -379,7 +379,7 @@ impl ChannelObject {
                 Ok(None) => break,
                 Ok(Some(completed)) => Ok(completed),
                 Err(Error::Transfer(error)) => Err(*error),
-                // What was taken is not lost; the next call fails again.
+                // The caller gets those that were taken; the next call fails again.
                 Err(_) if taken > 0 => break,
                 Err(error) => return Err(error.into()),
             };

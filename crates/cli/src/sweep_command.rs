@@ -138,7 +138,7 @@ pub struct SweepArguments {
     pub items: ItemsArguments,
 }
 
-/// What is kept of a measured point.
+/// A measured point as it is kept.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     /// Generation and lanes of the card's link, as `3x8`.

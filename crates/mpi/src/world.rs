@@ -63,7 +63,7 @@ enum Request {
     Leave(String, Sender<()>),
 }
 
-/// What waits for the thread of MPI.
+/// The caller that waits for the thread of MPI.
 enum Asker {
     Nobody,
     Swap(Sender<Result<Arrived, Gone>>),

@@ -176,7 +176,7 @@ impl Session {
     }
 }
 
-/// What a transfer moves, and where.
+/// The kind of a transfer, its address in the card and its deadline.
 struct Job {
     kind: ChannelKind,
     address: Option<u64>,
@@ -321,7 +321,7 @@ impl Card {
         self.shared.call(py, |state| state.reset(self.index))
     }
 
-    /// What the engine can do.
+    /// Returns the engine's abilities.
     #[getter]
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = self.shared.call(py, |state| Ok(state.device(self.index)?.description()))?;

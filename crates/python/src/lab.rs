@@ -22,7 +22,7 @@ use crate::run::{self, Bench, Made, Overhead, Traffic};
 #[pyclass(frozen, module = "crosslane")]
 pub struct Lab {
     lab: Arc<Loaded>,
-    /// What was chosen beside the file.
+    /// Choices beside the file.
     chosen: Chosen,
 }
 

@@ -38,7 +38,7 @@ const MAX_FLOWS: u64 = 256;
 const TRANSFER_SIZE: &str = "1M";
 const MESSAGE_SIZE: &str = "64";
 
-/// Where runs are made, and what may end them.
+/// The lab in which runs are made, and the watch that may end them.
 pub struct Place<'a> {
     /// The lab.
     pub lab: &'a Arc<Lab>,

@@ -54,7 +54,7 @@ pub struct Shared {
     abandoned: Mutex<Vec<(LineKey, u64)>>,
     /// Transfers for which a coroutine no longer waits.
     left: Mutex<Vec<(LineKey, u64)>>,
-    /// What keeps cards open: it ends with the session, whatever Python code still refers to.
+    /// Objects that keep cards open: they end with the session, whatever Python code still has.
     held: Mutex<Vec<Weak<dyn Held>>>,
 }
 
@@ -345,7 +345,7 @@ impl Drop for Inside {
 impl Drop for Shared {
     fn drop(&mut self) {
         if self.is_foreign() {
-            // What is open belongs to the process that forked this one.
+            // Open things belong to the process that forked this one.
             let state = std::mem::replace(&mut self.state, Mutex::new(None));
             let spare = std::mem::take(&mut self.spare);
             std::mem::forget((state, spare, std::mem::take(&mut self.bus)));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What the tests share: the program, and labs."""
+"""Shared by the tests: the program, and labs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = Path(os.environ.get("CROSSLANE_PROGRAM", "crosslane"))
 
 
 def program(*arguments: str) -> Any:
-    """What the program prints with `--json`."""
+    """The program's output with `--json`."""
     command = [str(PROGRAM), *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(done.stdout)

@@ -100,7 +100,7 @@ class OnlyDlPack:
         return self.values.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        """Where it is."""
+        """Its device, as DLPack numbers it."""
         return self.values.__dlpack_device__()
 
 
@@ -115,7 +115,7 @@ class Tensor:
         return self.values.__dlpack__()
 
     def __dlpack_device__(self) -> Any:
-        """Where it is."""
+        """Its device, as DLPack numbers it."""
         return self.values.__dlpack_device__()
 
     def numpy(self) -> Any:

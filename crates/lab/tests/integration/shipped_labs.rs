@@ -89,7 +89,7 @@ fn an_engine_has_the_constants_of_its_requester() {
     assert_eq!(set.file().endpoints[0].part.engine.unwrap().reading_descriptors, 3);
 }
 
-/// What depends on these constants is brought within its bounds.
+/// Constants that depend on these are brought within their bounds.
 #[test]
 fn devices_follow_their_edited_requester() {
     let edited = |name: &str| {

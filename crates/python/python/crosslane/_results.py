@@ -19,7 +19,7 @@ class Why(dict[str, Any]):
 
     @property
     def bottleneck(self) -> list[str]:
-        """What limits the run, in words; empty if nothing that can be lifted gains."""
+        """The limit of the run, in words; empty if nothing that can be lifted gains."""
         steps = self["steps"]
         return [limit["words"] for limit in steps[0]["limits"]] if steps else []
 
