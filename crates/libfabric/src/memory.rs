@@ -105,6 +105,13 @@ impl Mapping {
         let _ = unsafe { madvise(self.start(), self.mapped_bytes, Advice::LinuxDontNeed) };
     }
 
+    /// Returns the address of the first of these bytes, for the kernel; they are within the mapping.
+    pub fn bytes_at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.mapped_bytes), "{bytes} B from {offset} on");
+        self.start.as_ptr().cast::<u8>().wrapping_add(offset)
+    }
+
     fn word(&self, number: usize) -> &AtomicU64 {
         assert!(number < self.mapped_bytes / WORD_BYTES, "word {number} is beyond the mapping");
         // SAFETY: the word is within the mapping, which lives as long as `self`; pages are aligned;

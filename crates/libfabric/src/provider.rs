@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The providers of libfabric that this crate supports, and the choice between them.
+//! The providers of networks, and the choice between them.
 
 use std::net::ToSocketAddrs;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 use strum::{Display, IntoStaticStr, VariantArray};
 
-/// A libfabric provider.
+/// A provider of networks: libfabric's, and our own.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
 )]
@@ -19,7 +19,10 @@ pub enum Provider {
     Efa,
     /// Memory shared by programs of one machine.
     Shm,
-    /// TCP sockets, which work everywhere.
+    /// TCP sockets by ourselves, sealed by TLS where both ends have a key. Works everywhere.
+    Tls,
+    /// TCP sockets by libfabric, for whoever has to talk to other programs of it. It looks at what
+    /// strangers send, and some of that ends it: not for networks that are not trusted.
     Tcp,
 }
 
@@ -27,13 +30,13 @@ impl Provider {
     /// All providers, the fastest first.
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// Returns libfabric's name for it.
+    /// Returns its name; libfabric's for those that it has.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
     /// Chooses a provider for an address to listen at or connect to, with the reason: shared memory
-    /// within one machine, else the first usable adapter, else TCP. Both ends must choose alike,
+    /// within one machine, else the first usable adapter, else TLS. Both ends must choose alike,
     /// which they do if the listener's address is a loopback address, or if both machines have the
     /// same adapters.
     pub fn choose(address: &str) -> (Self, String) {
@@ -45,7 +48,7 @@ impl Provider {
         if is_loopback(address) {
             return match usable(Self::Shm) {
                 true => (Self::Shm, format!("{address} is on this machine")),
-                false => (Self::Tcp, "shared memory is not usable here".into()),
+                false => (Self::Tls, "shared memory is not usable here".into()),
             };
         }
         for provider in [Self::Verbs, Self::Efa] {
@@ -53,7 +56,7 @@ impl Provider {
                 return (provider, "there is an adapter for it".into());
             }
         }
-        (Self::Tcp, "there is no RDMA adapter".into())
+        (Self::Tls, "there is no RDMA adapter".into())
     }
 }
 

@@ -4,3 +4,4 @@
 mod network;
 mod strangers;
 mod support;
+mod tls;

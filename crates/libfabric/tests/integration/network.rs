@@ -10,14 +10,14 @@ use crosslane_host::{
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider, providers};
 use futures_util::future::join_all;
 use support::{
-    EVERYWHERE, Pair, contents, far, far_of, hash, near_end, open, pair, pattern, region, run,
+    EVERYWHERE, Over, Pair, contents, far, far_of, hash, near_end, open, pair, pattern, region, run,
 };
 
 #[test]
 fn data_of_all_sizes_and_offsets() {
     const MEMORY_BYTES: u64 = 5 << 20;
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         let (memory, near_region) = region(&network, MEMORY_BYTES, RemoteAccess::NONE);
         let there = peer.region(MEMORY_BYTES, RemoteAccess::READ_WRITE);
         let mut expected = vec![0; MEMORY_BYTES as usize];
@@ -36,9 +36,9 @@ fn data_of_all_sizes_and_offsets() {
             run("a read", near.read(&here, there, bytes)).unwrap();
             let mut back = vec![0; bytes as usize];
             memory.read(from, &mut back).unwrap();
-            assert!(back == data, "{provider}: {bytes} B from {from} to {to}");
+            assert!(back == data, "{over}: {bytes} B from {from} to {to}");
         }
-        assert_eq!(peer.hash(0), hash(&expected), "{provider}: nothing else was written");
+        assert_eq!(peer.hash(0), hash(&expected), "{over}: nothing else was written");
     }
 }
 
@@ -47,8 +47,8 @@ fn many_at_once_from_both_ends() {
     const PIECES: u64 = 300;
     const PIECE_BYTES: u64 = 10_007;
     const BYTES: u64 = PIECES * PIECE_BYTES;
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         // Each end writes its first memory to the other's second.
         let (memory, first) = region(&network, BYTES, RemoteAccess::READ_WRITE);
         let (second_memory, second) = region(&network, BYTES, RemoteAccess::READ_WRITE);
@@ -73,9 +73,9 @@ fn many_at_once_from_both_ends() {
         for result in run("300 writes at once", join_all(writes)) {
             result.unwrap();
         }
-        assert_eq!(peer.answer(), "done", "{provider}");
-        assert!(contents(&second_memory) == turned(&pattern(2, BYTES as usize)), "{provider}");
-        assert_eq!(peer.hash(1), hash(&turned(&data)), "{provider}");
+        assert_eq!(peer.answer(), "done", "{over}");
+        assert!(contents(&second_memory) == turned(&pattern(2, BYTES as usize)), "{over}");
+        assert_eq!(peer.hash(1), hash(&turned(&data)), "{over}");
         // Back by reads.
         let RemoteMemory { key, address, bytes } = first.remote();
         peer.begin(&format!("read 0 {key} {address} {bytes} {PIECES}"));
@@ -90,16 +90,16 @@ fn many_at_once_from_both_ends() {
         for result in run("300 reads at once", join_all(reads)) {
             result.unwrap();
         }
-        assert_eq!(peer.answer(), "done", "{provider}");
-        assert!(contents(&second_memory) == data, "{provider}");
-        assert_eq!(peer.hash(0), hash(&turned(&data)), "{provider}");
+        assert_eq!(peer.answer(), "done", "{over}");
+        assert!(contents(&second_memory) == data, "{over}");
+        assert_eq!(peer.hash(0), hash(&turned(&data)), "{over}");
     }
 }
 
 #[test]
 fn messages_come_whole_and_in_order() {
-    for provider in EVERYWHERE {
-        let Pair { near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { near, mut peer, .. } = pair(over);
         let lengths = [0, 1, 100, MAX_RDMA_MESSAGE_BYTES - 1, MAX_RDMA_MESSAGE_BYTES];
         let length = |number: u64| lengths[number as usize % lengths.len()];
         peer.begin("echo 1000");
@@ -111,7 +111,7 @@ fn messages_come_whole_and_in_order() {
             let receive = async {
                 for number in 0..1000 {
                     let message = near.receive().await.unwrap();
-                    assert!(message == pattern(number, length(number)), "{provider}: {number}");
+                    assert!(message == pattern(number, length(number)), "{over}: {number}");
                 }
             };
             futures_util::join!(send, receive);
@@ -125,8 +125,8 @@ fn messages_come_whole_and_in_order() {
 /// A peer that receives nothing stops its sender, and nothing is lost.
 #[test]
 fn messages_that_nobody_takes() {
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         let (_memory, near_region) = region(&network, 1 << 16, RemoteAccess::NONE);
         let there = peer.region(1 << 16, RemoteAccess::READ_WRITE);
         run("200 messages", async {
@@ -136,7 +136,7 @@ fn messages_that_nobody_takes() {
             for send in &mut sends {
                 sent += usize::from(futures_util::poll!(send).is_ready());
             }
-            assert!(sent <= 64, "{provider}: {sent} went although nobody took one");
+            assert!(sent <= 64, "{over}: {sent} went although nobody took one");
             // Reads and writes continue.
             let far = far_of(there, 0);
             near.write(&near_end(&near_region, 0), far, 1 << 16).await.unwrap();
@@ -144,7 +144,7 @@ fn messages_that_nobody_takes() {
             drop(sends);
         });
         for number in 0..200 {
-            assert_eq!(peer.ask("receive"), number.to_string(), "{provider}");
+            assert_eq!(peer.ask("receive"), number.to_string(), "{over}");
         }
     }
 }
@@ -162,15 +162,15 @@ impl SendNumber for Connection {
 
 #[test]
 fn what_is_not_allowed() {
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         let (_, near_region) = region(&network, 4096, RemoteAccess::NONE);
         let remote = peer.region(4096, RemoteAccess::READ_WRITE);
         let for_reading = peer.region(4096, RemoteAccess { read: true, write: false });
         let for_nobody = peer.region(4096, RemoteAccess::NONE);
         let write = |offset: u64, far: RemoteMemory, far_offset: u64, bytes: u64| {
             let here = near_end(&near_region, offset);
-            let what = format!("a bad write over {provider}");
+            let what = format!("a bad write over {over}");
             run(&what, near.write(&here, far_of(far, far_offset), bytes)).unwrap_err()
         };
         let error = write(4000, remote, 0, 97);
@@ -181,8 +181,8 @@ fn what_is_not_allowed() {
         // A peer may give false information on its memory.
         let refused = |error: RdmaError, words: &str| {
             let text = error.to_string();
-            assert!(matches!(error, RdmaError::Refused { .. }), "{provider}: {text}");
-            assert!(text.contains(words) && text.contains(&near.peer()), "{provider}: {text}");
+            assert!(matches!(error, RdmaError::Refused { .. }), "{over}: {text}");
+            assert!(text.contains(words) && text.contains(&near.peer()), "{over}: {text}");
         };
         let larger = RemoteMemory { bytes: 8192, ..remote };
         refused(write(0, larger, 4090, 7), "7 B at 0xffa are not within its memory");
@@ -199,7 +199,7 @@ fn what_is_not_allowed() {
             near.send(b"still").await.unwrap();
         });
         assert_eq!(peer.ask("receive"), "still");
-        assert_eq!(peer.hash(0), hash(&[0; 4096]), "{provider}: nothing was written");
+        assert_eq!(peer.hash(0), hash(&[0; 4096]), "{over}: nothing was written");
         // Memory that was unregistered.
         let gone = peer.region(64, RemoteAccess::READ_WRITE);
         peer.ask("forget");
@@ -210,8 +210,8 @@ fn what_is_not_allowed() {
 #[test]
 fn dropped_futures_lose_nothing() {
     const BYTES: u64 = 1 << 20;
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         let (memory, near_region) = region(&network, BYTES, RemoteAccess::NONE);
         let there = peer.region(BYTES, RemoteAccess::READ_WRITE);
         let data = pattern(3, BYTES as usize);
@@ -235,15 +235,15 @@ fn dropped_futures_lose_nothing() {
         });
         let begin = std::time::Instant::now();
         while peer.hash(0) != hash(&data) {
-            assert!(begin.elapsed().as_secs() < 20, "{provider}: the write never ended");
+            assert!(begin.elapsed().as_secs() < 20, "{over}: the write never ended");
         }
     }
 }
 
 /// Makes 64 writes at once, which one of the ends, or a signal, interrupts.
-fn interrupted(provider: Provider, interrupt: impl AsyncFnOnce(&mut support::Peer, &Connection)) {
+fn interrupted(over: Over, interrupt: impl AsyncFnOnce(&mut support::Peer, &Connection)) {
     const PIECE_BYTES: u64 = 1 << 20;
-    let Pair { network, near, mut peer, .. } = pair(provider);
+    let Pair { network, near, mut peer, .. } = pair(over);
     let (_memory, near_region) = region(&network, 64 * PIECE_BYTES, RemoteAccess::NONE);
     let there = peer.region(64 * PIECE_BYTES, RemoteAccess::READ_WRITE);
     peer.ask("send last");
@@ -265,53 +265,53 @@ fn interrupted(provider: Provider, interrupt: impl AsyncFnOnce(&mut support::Pee
         let (errors, ()) = futures_util::join!(transfers, interrupt(&mut peer, &near));
         for error in errors {
             let is_lost = matches!(&error, RdmaError::Lost { peer, .. } if *peer == near.peer());
-            assert!(is_lost, "{provider}: {error}");
+            assert!(is_lost, "{over}: {error}");
         }
         let mut last = near.receive().await;
         if let Ok(message) = &last {
             assert_eq!(message, b"last");
             last = near.receive().await;
         }
-        assert!(matches!(last, Err(RdmaError::Lost { .. })), "{provider}: {last:?}");
+        assert!(matches!(last, Err(RdmaError::Lost { .. })), "{over}: {last:?}");
         let sent = near.send(b"nobody hears it").await;
-        assert!(matches!(sent, Err(RdmaError::Lost { .. })), "{provider}: {sent:?}");
+        assert!(matches!(sent, Err(RdmaError::Lost { .. })), "{over}: {sent:?}");
         near.close().await;
     });
 }
 
 #[test]
 fn closed_while_operations_are_under_way() {
-    for provider in EVERYWHERE {
-        interrupted(provider, async |peer, near| {
+    for over in EVERYWHERE {
+        interrupted(over, async |peer, near| {
             near.close().await;
             let error = peer.ask("receive");
-            assert!(error.contains("is lost: the other end has closed it"), "{provider}: {error}");
+            assert!(error.contains("is lost: the other end has closed it"), "{over}: {error}");
             peer.ask("close");
         });
-        interrupted(provider, async |peer, _| {
+        interrupted(over, async |peer, _| {
             peer.ask("close");
             let error = peer.ask("receive");
-            assert!(error.contains("is lost: it was closed at this end"), "{provider}: {error}");
+            assert!(error.contains("is lost: it was closed at this end"), "{over}: {error}");
         });
     }
 }
 
 #[test]
 fn the_other_process_is_killed() {
-    for provider in EVERYWHERE {
-        interrupted(provider, async |peer, _| peer.kill());
+    for over in EVERYWHERE {
+        interrupted(over, async |peer, _| peer.kill());
     }
 }
 
 #[test]
 fn addresses_where_nobody_is() {
-    for provider in EVERYWHERE {
-        let (network, clock) = open(provider);
+    for over in EVERYWHERE {
+        let (network, clock) = open(over);
         let connect =
             |address: &str| run("connecting", network.connect(address, far(&clock))).unwrap_err();
         let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
         let address = listener.address();
-        if provider == Provider::Shm {
+        if over == Over::Shm {
             let taken = run("listening", network.listen(&address)).unwrap_err();
             assert_eq!(taken.kind(), ErrorKind::Busy);
             assert!(taken.to_string().starts_with(&format!("{address}: ")), "{taken}");
@@ -325,12 +325,12 @@ fn addresses_where_nobody_is() {
             ("no such host:1", ErrorKind::NotFound, ""),
         ] {
             let error = connect(address);
-            assert_eq!(error.kind(), kind, "{provider}: {error}");
+            assert_eq!(error.kind(), kind, "{over}: {error}");
             let begin = format!("{address}: {begin}");
-            assert!(error.to_string().starts_with(&begin), "{provider}: {error}");
+            assert!(error.to_string().starts_with(&begin), "{over}: {error}");
         }
         let error = run("listening", network.listen("192.0.2.77:0")).unwrap_err().to_string();
-        assert!(error.starts_with("192.0.2.77:0: "), "{provider}: {error}");
+        assert!(error.starts_with("192.0.2.77:0: "), "{over}: {error}");
     }
 }
 
@@ -338,7 +338,7 @@ fn addresses_where_nobody_is() {
 fn a_connection_that_nobody_accepts_in_time() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    let (network, clock) = open(Provider::Tcp);
+    let (network, clock) = open(Over::Tcp);
     let deadline = clock.after(std::time::Duration::from_millis(50));
     let error = run("connecting", network.connect(&address, deadline)).unwrap_err();
     assert_eq!(error.to_string(), format!("the deadline passed while connecting to {address}"));
@@ -350,7 +350,7 @@ fn providers_are_listed() {
     let names: Vec<_> = found.iter().map(|found| found.provider).collect();
     assert_eq!(names, Provider::ALL);
     for state in &found {
-        let works = EVERYWHERE.contains(&state.provider);
+        let works = EVERYWHERE.iter().any(|over| over.provider() == state.provider);
         assert!(!works || state.usable.is_ok(), "{state:?}");
         if let Err(why) = &state.usable {
             let error = Network::open(state.provider, &MachineClock::new()).unwrap_err();
@@ -362,10 +362,15 @@ fn providers_are_listed() {
     assert_ne!(Provider::choose("192.0.2.1:7471").0, Provider::Shm);
     let error = "ethernet".parse::<Provider>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("there are verbs, efa, shm, tcp"), "{error}");
-    for provider in EVERYWHERE {
-        let (network, _) = open(provider);
-        assert!(network.name().starts_with(&format!("{provider} (libfabric 1.")));
+    assert!(error.to_string().contains("there are verbs, efa, shm, tls, tcp"), "{error}");
+    for over in EVERYWHERE {
+        let (network, _) = open(over);
+        let name = match over {
+            Over::Sealed => "tls, sealed".to_owned(),
+            Over::Plain => "tls, plain within this machine".to_owned(),
+            Over::Tcp | Over::Shm => format!("{} (libfabric 1.", over.provider()),
+        };
+        assert!(network.name().starts_with(&name), "{}", network.name());
         assert!(!network.is_zero_copy());
     }
 }

@@ -10,15 +10,20 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RdmaListener, RemoteAccess};
-use crosslane_libfabric::Provider;
 use futures_util::future::try_join;
 use support::peer::{HELD, lock_offset};
-use support::{EVERYWHERE, Pair, far, far_of, near_end, open, pair, pattern, region, run};
+use support::{EVERYWHERE, Over, Pair, far, far_of, near_end, open, pair, pattern, region, run};
 
 #[test]
 fn strangers_disturb_nobody() {
-    let (network, clock) = open(Provider::Tcp);
-    let (client, _) = open(Provider::Tcp);
+    for over in [Over::Sealed, Over::Plain, Over::Tcp] {
+        strangers_disturb_nobody_over(over);
+    }
+}
+
+fn strangers_disturb_nobody_over(over: Over) {
+    let (network, clock) = open(over);
+    let (client, _) = open(over);
     let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
     let address = listener.address();
     // A silent one stays connected all the time.
@@ -45,8 +50,8 @@ fn strangers_disturb_nobody() {
 /// A peer that is stopped, not dead: only the caller can give up on it.
 #[test]
 fn a_peer_that_stands_still() {
-    for provider in EVERYWHERE {
-        let Pair { network, near, mut peer, .. } = pair(provider);
+    for over in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(over);
         let (_memory, near_region) = region(&network, 1 << 20, RemoteAccess::NONE);
         let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
         let here = near_end(&near_region, 0);
@@ -59,7 +64,7 @@ fn a_peer_that_stands_still() {
             assert!(futures_util::poll!(&mut read).is_pending());
             near.close().await;
             for result in [write.await, read.await] {
-                assert!(matches!(result, Err(RdmaError::Lost { .. })), "{provider}: {result:?}");
+                assert!(matches!(result, Err(RdmaError::Lost { .. })), "{over}: {result:?}");
             }
         });
     }
@@ -79,7 +84,7 @@ fn hold_lock(process: u32) -> bool {
 #[test]
 fn a_lock_that_is_left_held() {
     for is_killed in [true, false] {
-        let Pair { network, near, mut peer, .. } = pair(Provider::Shm);
+        let Pair { network, near, mut peer, .. } = pair(Over::Shm);
         let (_memory, near_region) = region(&network, 1 << 20, RemoteAccess::NONE);
         let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
         let here = near_end(&near_region, 0);

@@ -6,8 +6,8 @@
 mod support;
 
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RemoteAccess};
-use crosslane_libfabric::{MachineClock, Network, Provider};
-use support::{Counts, EVERYWHERE, Peer, far, far_of, near_end, open, region, run};
+use crosslane_libfabric::{MachineClock, Network};
+use support::{Counts, EVERYWHERE, Over, Peer, far, far_of, near_end, open, region, run};
 
 /// Makes connections one after the other: this end closes half of them and drops the others.
 fn come_and_go((network, clock): (&Network, &MachineClock), peer: &mut Peer, times: u32) {
@@ -49,9 +49,9 @@ fn nothing_more(what: &str, before: Counts, mut now: impl FnMut() -> Counts) {
     }
 }
 
-fn leaves_nothing(provider: Provider) {
-    let (network, clock) = open(provider);
-    let mut peer = Peer::start(provider);
+fn leaves_nothing(over: Over) {
+    let (network, clock) = open(over);
+    let mut peer = Peer::start(over);
     let transfer = |peer: &mut Peer| {
         // Memory is registered and freed too, and a connection is lost in the middle of a write.
         peer.begin("accept");
@@ -74,19 +74,19 @@ fn leaves_nothing(provider: Provider) {
     for _ in 0..10 {
         transfer(&mut peer);
     }
-    nothing_more(&format!("{provider}, here"), before, Counts::now);
-    nothing_more(&format!("{provider}, there"), before_there, || there(&mut peer));
+    nothing_more(&format!("{over}, here"), before, Counts::now);
+    nothing_more(&format!("{over}, there"), before_there, || there(&mut peer));
 }
 
 #[test]
 fn a_thousand_connections_leave_nothing() {
     // Resources that a provider opens once per process stay.
-    for provider in EVERYWHERE {
-        drop(open(provider));
+    for over in EVERYWHERE {
+        drop(open(over));
     }
     let before = Counts::now();
-    for provider in EVERYWHERE {
-        leaves_nothing(provider);
+    for over in EVERYWHERE {
+        leaves_nothing(over);
     }
     let own = format!("crosslane-{}-", std::process::id());
     let files = std::fs::read_dir("/dev/shm").unwrap().flatten().map(|file| file.file_name());

@@ -8,19 +8,54 @@ use std::future::Future;
 use std::time::Duration;
 
 use crosslane_host::{DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RemoteAccess, RemoteMemory};
-use crosslane_libfabric::{Connection, MachineClock, Network, NetworkMemory, Provider, Region};
+use crosslane_libfabric::{
+    Connection, MachineClock, Network, NetworkMemory, Provider, Region, SharedKey, Trust,
+};
 use crosslane_pcie::units::Picoseconds;
 pub use peer::Peer;
 
-/// The providers that work on any machine.
-pub const EVERYWHERE: [Provider; 2] = [Provider::Tcp, Provider::Shm];
+/// A network of these tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Sealed,
+    Plain,
+    Tcp,
+    Shm,
+}
+
+/// Those that work on any machine.
+pub const EVERYWHERE: [Over; 4] = [Over::Sealed, Over::Plain, Over::Tcp, Over::Shm];
+
+impl Over {
+    pub const fn provider(self) -> Provider {
+        match self {
+            Self::Sealed | Self::Plain => Provider::Tls,
+            Self::Tcp => Provider::Tcp,
+            Self::Shm => Provider::Shm,
+        }
+    }
+}
+
+impl std::fmt::Display for Over {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// The key that both ends of a sealed connection have.
+pub const KEY: SharedKey = SharedKey([7; 32]);
 
 /// Longer than any operation here takes: reaching it means a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-pub fn open(provider: Provider) -> (Network, MachineClock) {
+pub fn open(over: Over) -> (Network, MachineClock) {
     let clock = MachineClock::new();
-    let network = Network::open(provider, &clock).unwrap_or_else(|error| {
+    let trust = match over {
+        Over::Sealed => Trust::Keys { accept: vec![KEY], present: Some(KEY) },
+        Over::Plain | Over::Tcp | Over::Shm => Trust::ThisMachine,
+    };
+    let opened = Network::open_with(over.provider(), &clock, &trust);
+    let network = opened.unwrap_or_else(|error| {
         panic!("{error}: these tests need libfabric (Debian: libfabric-dev, pkg-config)")
     });
     (network, clock)
@@ -51,9 +86,9 @@ pub struct Pair {
     pub peer: Peer,
 }
 
-pub fn pair(provider: Provider) -> Pair {
-    let (network, clock) = open(provider);
-    let mut peer = Peer::start(provider);
+pub fn pair(over: Over) -> Pair {
+    let (network, clock) = open(over);
+    let mut peer = Peer::start(over);
     peer.begin("accept");
     let near = run("connecting", network.connect(&peer.address, far(&clock))).unwrap();
     assert_ne!(peer.answer(), "");

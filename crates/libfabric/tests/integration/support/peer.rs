@@ -11,14 +11,14 @@ use crosslane_host::{
     DmaMemory, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RemoteAccess,
     RemoteMemory,
 };
-use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Provider, Region};
+use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Region};
 use futures_util::future::join_all;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use super::{PATIENCE, far_of, hash, near_end, open, pattern, region, run};
+use super::{EVERYWHERE, Over, PATIENCE, far_of, hash, near_end, open, pattern, region, run};
 
-/// Variable that makes a test program the other process; its value is the provider.
+/// Variable that makes a test program the other process; its value is the network.
 const VARIABLE: &str = "CROSSLANE_TEST_PEER";
 /// Prefix of its answers, which other output of a test program does not have.
 const MARK: &str = "peer: ";
@@ -33,11 +33,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn start(provider: Provider) -> Self {
+    pub fn start(over: Over) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut process = Command::new(program)
             .args(["--exact", "support::peer::the_other_process", "--ignored", "--nocapture"])
-            .env(VARIABLE, provider.name())
+            .env(VARIABLE, over.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -164,8 +164,9 @@ impl Drop for Peer {
 #[test]
 #[ignore = "other tests start it as another process"]
 fn the_other_process() {
-    let provider = std::env::var(VARIABLE).expect("the other tests start this one");
-    let (network, _) = open(provider.parse().unwrap());
+    let name = std::env::var(VARIABLE).expect("the other tests start this one");
+    let over = EVERYWHERE.into_iter().find(|over| over.to_string() == name).unwrap();
+    let (network, _) = open(over);
     let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
     println!("{MARK}{}", listener.address());
     let mut other = Other { network, listener, connection: None, regions: Vec::new() };

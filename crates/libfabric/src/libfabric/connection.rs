@@ -13,10 +13,10 @@ use futures_channel::oneshot;
 use strum::{Display, IntoStaticStr};
 
 use super::endpoint::{Completion, Far, Part, RawEndpoint, What};
-use super::inbox::Inbox;
 use super::library::{FiError, Result};
-use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS, WINDOW};
+use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS};
 use super::raw::Registration;
+use crate::inbox::{Inbox, WINDOW};
 
 /// Most reads and writes in flight on one connection.
 pub const TRANSFERS: u32 = 128;

@@ -15,10 +15,11 @@ use super::connection::{Connection, Direction, Phase, Question, Reply, Transfer}
 use super::door::{Door, Kind, Porch};
 use super::endpoint::Far;
 use super::guard::{Guard, Watch};
-use super::inbox::{Backlog, Inbox};
+use super::joining::Backlog;
 use super::library::{FiError, Result};
 use super::message::Grant;
 use super::raw::{RawListener, RawNetwork, Registration};
+use crate::inbox::Inbox;
 use crate::memory::Mapping;
 
 /// Most mappings kept because the other end might still write there.

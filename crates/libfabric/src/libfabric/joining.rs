@@ -15,17 +15,28 @@ use super::connection::{
 use super::door::{Door, GREETING, Kind};
 use super::endpoint::RawEndpoint;
 use super::guard::{Guard, Watch};
-use super::inbox::{Accepted, Inbox};
 use super::library::{FiError, Result};
 use super::message::SENDS;
 use super::raw::{Event, Registration, Request};
 use super::state::{Entrance, Member, Rings, State, Visitor};
+use crate::inbox::{Inbox, MAX_BACKLOG, Queue};
 use crate::memory::Mapping;
 
 /// Longest piece of a read or write, bytes: adapters take 1 GiB.
 const MAX_PIECE_BYTES: u64 = 1 << 30;
 /// Most visitors that have rung without a hello so far.
 const MAX_VISITORS: usize = 64;
+
+/// Accepted connections of one listener that no program has taken yet.
+pub type Backlog = Queue<Accepted>;
+
+/// An accepted connection that no program has taken yet.
+#[derive(Debug)]
+pub struct Accepted {
+    pub id: u64,
+    pub peer: String,
+    pub inbox: Arc<Inbox>,
+}
 
 /// An endpoint about to become a connection.
 struct Newcomer {
@@ -187,7 +198,7 @@ impl State {
         let Some(&listener_id) = self.by_fid.get(&fid) else { return };
         let Some(listener) = self.listeners.get(&listener_id) else { return };
         let Entrance::Provider(raw) = &listener.entrance else { return };
-        if greeting != GREETING || listener.backlog.is_full() {
+        if greeting != GREETING || listener.backlog.length() >= MAX_BACKLOG {
             raw.reject(request);
             return;
         }
@@ -242,7 +253,7 @@ impl State {
         while self.visitors.len() < MAX_VISITORS {
             let Some(listener) = self.listeners.get(&listener_id) else { return };
             let Entrance::Porch(porch) = &listener.entrance else { return };
-            if listener.backlog.is_full() {
+            if listener.backlog.length() >= MAX_BACKLOG {
                 return;
             }
             match porch.accept() {

@@ -9,7 +9,6 @@ mod connection;
 mod door;
 mod endpoint;
 mod guard;
-mod inbox;
 mod joining;
 mod library;
 mod message;
@@ -21,7 +20,7 @@ mod state;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -35,12 +34,13 @@ use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 
-use crate::{MachineClock, NetworkMemory, Provider, ProviderState};
+use crate::inbox::Inbox;
+use crate::{MachineClock, NetworkMemory, Provider, ProviderState, address};
 use connection::{Direction, Reply};
 use door::Kind;
 use endpoint::Far;
 use guard::Guard;
-use inbox::{Backlog, Inbox};
+use joining::Backlog;
 use library::{FiError, ProviderOptions};
 use raw::RawNetwork;
 use shared::Running;
@@ -48,7 +48,7 @@ use state::{Command, State};
 
 fn options_of(provider: Provider) -> ProviderOptions {
     let (with_connections, hardware) = match provider {
-        Provider::Tcp => (true, false),
+        Provider::Tcp | Provider::Tls => (true, false),
         Provider::Verbs => (true, true),
         Provider::Shm => (false, false),
         Provider::Efa => (false, true),
@@ -63,6 +63,9 @@ pub fn providers() -> Vec<ProviderState> {
 }
 
 fn usable(provider: Provider) -> Result<String, String> {
+    if provider == Provider::Tls {
+        return Ok("TCP sockets, sealed where both ends have a key".into());
+    }
     let loaded = library::load()?;
     let version = library::version(loaded);
     match library::probe(loaded, options_of(provider)) {
@@ -70,7 +73,7 @@ fn usable(provider: Provider) -> Result<String, String> {
             Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
             Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
             Provider::Shm => format!("programs of this machine, libfabric {version}"),
-            Provider::Tcp => format!("TCP sockets, libfabric {version}"),
+            Provider::Tcp | Provider::Tls => format!("TCP sockets, libfabric {version}"),
         }),
         Err(FiError::NO_DATA) => Err(match provider {
             Provider::Verbs if !has_rdma_device() => "no RDMA device".into(),
@@ -126,7 +129,7 @@ impl Network {
             provider => format!("{provider} (libfabric {version})"),
         };
         let door = match provider {
-            Provider::Tcp | Provider::Verbs => None,
+            Provider::Tcp | Provider::Tls | Provider::Verbs => None,
             Provider::Shm => Some(Kind::Local),
             Provider::Efa => Some(Kind::Tcp),
         };
@@ -159,43 +162,14 @@ impl Network {
     }
 
     /// Resolves an address to socket addresses.
-    async fn resolve(&self, address: &str) -> RdmaResult<Vec<SocketAddr>> {
-        let failed = |kind, why: &str| RdmaError::Address {
-            address: address.to_owned(),
-            why: Reason::new(kind, why),
-        };
-        let found = match address.parse() {
-            Ok(one) => vec![one],
-            Err(_) if address.rsplit_once(':').is_none() => {
-                return Err(failed(
-                    ErrorKind::InvalidArgument,
-                    "no port: it has to be like 127.0.0.1:7471",
-                ));
-            }
-            Err(_) => look_up(address).await.map_err(|why| failed(ErrorKind::NotFound, &why))?,
-        };
+    async fn resolve(&self, at: &str) -> RdmaResult<Vec<SocketAddr>> {
+        let found = address::resolve(at).await?;
         if self.provider() == Provider::Shm && !found.iter().all(|at| at.ip().is_loopback()) {
-            return Err(failed(
-                ErrorKind::InvalidArgument,
-                "shm reaches only this machine: 127.0.0.1 and a port",
-            ));
+            let why = "shm reaches only this machine: 127.0.0.1 and a port";
+            return Err(address::failed(at, ErrorKind::InvalidArgument, why));
         }
         Ok(found)
     }
-}
-
-/// Asks the resolver in a separate thread, as it may block.
-async fn look_up(address: &str) -> Result<Vec<SocketAddr>, String> {
-    let (reply, answer) = oneshot::channel();
-    let address = address.to_owned();
-    let resolver = std::thread::Builder::new().name("crosslane-resolver".into());
-    let started = resolver.spawn(move || {
-        let found = address.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-        let _ = reply.send(found.map_err(|error| error.to_string()));
-    });
-    started.map_err(|error| error.to_string())?;
-    let found = answer.await.unwrap_or_else(|_| Err("the resolver has ended".into()))?;
-    if found.is_empty() { Err("no address has this name".into()) } else { Ok(found) }
 }
 
 impl fmt::Debug for Network {

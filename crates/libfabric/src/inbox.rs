@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queues from the state to programs: received messages, and connections to accept.
+//! Queues from a network to programs: received messages, and connections to accept.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_host::{RdmaError, RdmaResult, lock};
 
-use super::message::WINDOW;
+/// Most messages sent but not yet taken by the program at the other end.
+pub const WINDOW: u32 = 64;
 
 /// Most connections that wait for a program; later ones are turned away.
 pub const MAX_BACKLOG: usize = 256;
 
 /// Received messages of one connection.
 pub type Inbox = Queue<Vec<u8>>;
-/// Accepted connections of one listener that no program has taken yet.
-pub type Backlog = Queue<Accepted>;
-
-/// An accepted connection that no program has taken yet.
-#[derive(Debug)]
-pub struct Accepted {
-    pub id: u64,
-    pub peer: String,
-    pub inbox: Arc<Inbox>,
-}
 
 /// Items that a program takes or waits for, and the reason once no more will come.
 #[derive(Debug)]
@@ -73,6 +64,11 @@ impl<T> Queue<T> {
         lock(&self.0).lost.clone()
     }
 
+    /// Items that no program has taken yet.
+    pub fn length(&self) -> usize {
+        lock(&self.0).ready.len()
+    }
+
     /// Takes all items, as no program will.
     pub fn take_all(&self) -> VecDeque<T> {
         std::mem::take(&mut lock(&self.0).ready)
@@ -111,11 +107,5 @@ impl Inbox {
     pub fn is_time_to_tell(&self) -> bool {
         let inner = lock(&self.0);
         inner.taken.wrapping_sub(inner.told) >= WINDOW / 2
-    }
-}
-
-impl Backlog {
-    pub fn is_full(&self) -> bool {
-        lock(&self.0).ready.len() >= MAX_BACKLOG
     }
 }

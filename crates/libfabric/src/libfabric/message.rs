@@ -8,8 +8,8 @@
 
 use crosslane_host::MAX_RDMA_MESSAGE_BYTES;
 
-/// Most messages sent but not yet taken by the program at the other end.
-pub const WINDOW: u32 = 64;
+use crate::inbox::WINDOW;
+
 /// Most questions in flight.
 pub const MAX_QUESTIONS: usize = 8;
 /// Receive buffers, for the window, its counts, questions and answers.
