@@ -58,7 +58,7 @@ impl Network {
     /// # Errors
     /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) if the provider is unavailable.
     pub fn open(provider: Provider, clock: &MachineClock) -> RdmaResult<Self> {
-        Self::open_with(provider, clock, &Trust::ThisMachine)
+        Self::open_with(provider, clock, &Trust::default())
     }
 
     /// Opens a provider; only [`Provider::Tls`] looks at whom it may trust.

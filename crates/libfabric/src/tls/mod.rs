@@ -39,21 +39,18 @@ use wire::Credentials;
 /// Longest wait for a connection that has no deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
-/// Whom a [`TlsNetwork`] talks to.
+/// Whom a network of [`Provider::Tls`](crate::Provider::Tls) talks to. By default: every program of
+/// this machine and nobody else, with nothing sealed.
 #[derive(Clone, Debug, Default)]
-pub enum Trust {
-    /// Every program of this machine, and nobody else. Nothing is sealed.
-    #[default]
-    ThisMachine,
-    /// Whoever has one of the keys; everything is sealed.
-    Keys {
-        /// Those of nodes that may connect to this one.
-        accept: Vec<SharedKey>,
-        /// That of this node when it connects to others.
-        present: Option<SharedKey>,
-    },
-    /// Everybody who reaches this node, and whoever listens to the wires. Nothing is sealed.
-    Everybody,
+pub struct Trust {
+    /// Keys of the nodes that may connect to this one: what they send and get is sealed. With none,
+    /// programs of this machine may connect.
+    pub accept: Vec<SharedKey>,
+    /// The key that this node connects to others with. With none it connects within this machine.
+    pub present: Option<SharedKey>,
+    /// To trust everybody who reaches this node, and whoever listens to the wires: nothing is
+    /// sealed, whatever keys there are.
+    pub everybody: bool,
 }
 
 /// The network. Clones are the same.
@@ -63,11 +60,10 @@ pub struct TlsNetwork(Arc<Inner>);
 struct Inner {
     clock: MachineClock,
     regions: Arc<Regions>,
-    /// Of a node that listens, and of one that connects; `None` if it can not.
-    listens: Option<Credentials>,
-    connects: Option<Credentials>,
-    only_this_machine: bool,
-    name: &'static str,
+    /// As a node that others connect to, and as one that connects.
+    listens: Credentials,
+    connects: Credentials,
+    everybody: bool,
 }
 
 impl TlsNetwork {
@@ -80,33 +76,28 @@ impl TlsNetwork {
             network: "tls".into(),
             why: Reason::new(ErrorKind::Failed, error.to_string()),
         };
-        let plain = || Some(Credentials::None);
-        let (listens, connects, name) = match trust {
-            Trust::ThisMachine => (plain(), plain(), "tls, plain within this machine"),
-            Trust::Everybody => (plain(), plain(), "tls, plain"),
-            Trust::Keys { accept, present } => {
-                let listens = match &accept[..] {
-                    [] => None,
-                    keys => Some(Credentials::Server(keys::server(keys).map_err(unusable)?)),
-                };
-                let connects = match present {
-                    None => None,
-                    Some(key) => {
-                        let (config, name) = keys::client(key).map_err(unusable)?;
-                        Some(Credentials::Client(config, name))
-                    }
-                };
-                (listens, connects, "tls, sealed")
-            }
-        };
-        let only_this_machine = matches!(trust, Trust::ThisMachine);
-        let (clock, regions) = (clock.clone(), Arc::default());
-        let inner = Inner { clock, regions, listens, connects, only_this_machine, name };
-        Ok(Self(Arc::new(inner)))
+        let (mut listens, mut connects) = (Credentials::None, Credentials::None);
+        if !trust.everybody && !trust.accept.is_empty() {
+            listens = Credentials::Server(keys::server(&trust.accept).map_err(unusable)?);
+        }
+        if let Some(key) = trust.present.as_ref().filter(|_| !trust.everybody) {
+            let (config, name) = keys::client(key).map_err(unusable)?;
+            connects = Credentials::Client(config, name);
+        }
+        let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
+        Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))
     }
 
     pub fn name(&self) -> String {
-        self.0.name.into()
+        let is_sealed = [&self.0.listens, &self.0.connects]
+            .into_iter()
+            .any(|credentials| !matches!(credentials, Credentials::None));
+        let how = match self.0.everybody {
+            true => "not sealed",
+            false if is_sealed => "sealed",
+            false => "not sealed, within this machine",
+        };
+        format!("tls, {how}")
     }
 
     pub fn register(&self, memory: &NetworkMemory, access: RemoteAccess) -> RdmaResult<TlsRegion> {
@@ -117,10 +108,15 @@ impl TlsNetwork {
         Ok(TlsRegion(Arc::new(RegionInner { registered, regions, memory })))
     }
 
-    /// The addresses that a name stands for, if this network may reach them.
-    async fn resolve(&self, address: &str) -> RdmaResult<Vec<SocketAddr>> {
+    /// The addresses that a name stands for, if they may be reached with these credentials.
+    async fn resolve(
+        &self,
+        address: &str,
+        credentials: &Credentials,
+    ) -> RdmaResult<Vec<SocketAddr>> {
         let all = address::resolve(address).await?;
-        if self.0.only_this_machine && !all.iter().all(|at| at.ip().is_loopback()) {
+        let is_open = self.0.everybody || !matches!(credentials, Credentials::None);
+        if !is_open && !all.iter().all(|at| at.ip().is_loopback()) {
             let why = "tls without a key reaches only this machine: give both ends a key";
             return Err(address::failed(address, ErrorKind::Denied, why));
         }
@@ -128,11 +124,8 @@ impl TlsNetwork {
     }
 
     pub async fn listen(&self, address: &str) -> RdmaResult<TlsListener> {
-        let all = self.resolve(address).await?;
-        let Some(credentials) = self.0.listens.clone() else {
-            let why = "tls has no key of anybody who may connect";
-            return Err(address::failed(address, ErrorKind::InvalidArgument, why));
-        };
+        let credentials = self.0.listens.clone();
+        let all = self.resolve(address, &credentials).await?;
         let listening = Listening::start(all[0], credentials, self.0.regions.clone());
         let listening = listening.map_err(|error| address::of_io(address, &error))?;
         Ok(TlsListener(listening))
@@ -140,11 +133,8 @@ impl TlsNetwork {
 
     pub async fn connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<TlsConnection> {
         let late = || RdmaError::Deadline { what: format!("connecting to {address}") };
-        let all = self.resolve(address).await?;
-        let Some(credentials) = self.0.connects.clone() else {
-            let why = "tls has no key to connect with";
-            return Err(address::failed(address, ErrorKind::InvalidArgument, why));
-        };
+        let credentials = self.0.connects.clone();
+        let all = self.resolve(address, &credentials).await?;
         let left = deadline.0.saturating_sub(self.0.clock.now().0);
         let left = Duration::from_nanos(left / 1000).min(LONGEST_WAIT);
         let (reply, answer) = oneshot::channel();

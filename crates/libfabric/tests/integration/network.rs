@@ -367,7 +367,7 @@ fn providers_are_listed() {
         let (network, _) = open(over);
         let name = match over {
             Over::Sealed => "tls, sealed".to_owned(),
-            Over::Plain => "tls, plain within this machine".to_owned(),
+            Over::Plain => "tls, not sealed, within this machine".to_owned(),
             Over::Tcp | Over::Shm => format!("{} (libfabric 1.", over.provider()),
         };
         assert!(network.name().starts_with(&name), "{}", network.name());

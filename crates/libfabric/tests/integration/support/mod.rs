@@ -51,8 +51,8 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub fn open(over: Over) -> (Network, MachineClock) {
     let clock = MachineClock::new();
     let trust = match over {
-        Over::Sealed => Trust::Keys { accept: vec![KEY], present: Some(KEY) },
-        Over::Plain | Over::Tcp | Over::Shm => Trust::ThisMachine,
+        Over::Sealed => Trust { accept: vec![KEY], present: Some(KEY), everybody: false },
+        Over::Plain | Over::Tcp | Over::Shm => Trust::default(),
     };
     let opened = Network::open_with(over.provider(), &clock, &trust);
     let network = opened.unwrap_or_else(|error| {
