@@ -213,8 +213,8 @@ bench-c: ## host time of a posted transfer through the C library, as a ratio to 
 	$(CARGO) bench --locked -p crosslane-capi --bench overhead
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
-	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M
-	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
 
 bench-overhead: $(TOOLS) ## what an access and a transfer cost in a lab, over a socket, in a virtual machine; writes docs/vm.md anew
 	$(CARGO) build --release --locked -p crosslane-cli

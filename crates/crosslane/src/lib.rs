@@ -64,7 +64,7 @@ pub use crosslane_fabric as fabric;
 pub use crosslane_host as host;
 pub use crosslane_lab as lab;
 pub use crosslane_lab::device;
-pub use crosslane_libfabric as network;
+pub use crosslane_network as network;
 pub use crosslane_open as open;
 pub use crosslane_pcie as pcie;
 pub use crosslane_results as results;

@@ -7,7 +7,7 @@ use crosslane_host::{
     DmaMemory, ErrorKind, MAX_RDMA_MESSAGE_BYTES, Rdma, RdmaConnection, RdmaError, RdmaListener,
     RdmaRegion, RemoteAccess, RemoteMemory,
 };
-use crosslane_libfabric::{Connection, MachineClock, Network, Provider, providers};
+use crosslane_network::{Connection, MachineClock, Network, Provider, providers};
 use futures_util::future::join_all;
 use support::{
     EVERYWHERE, Over, Pair, contents, far, far_of, hash, near_end, open, pair, pattern, region, run,

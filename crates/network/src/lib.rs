@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use crosslane_host::{Rdma, RdmaConnection, RdmaListener};
-//! use crosslane_libfabric::{MachineClock, Network, Provider};
+//! use crosslane_network::{MachineClock, Network, Provider};
 //! use std::time::Duration;
 //!
 //! # fn main() -> Result<(), crosslane_host::RdmaError> {

@@ -11,7 +11,7 @@ use crosslane_host::{
     DmaMemory, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RemoteAccess,
     RemoteMemory,
 };
-use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Region};
+use crosslane_network::{Connection, Listener, Network, NetworkMemory, Region};
 use futures_util::future::join_all;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;

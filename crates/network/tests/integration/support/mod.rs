@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crosslane_host::{DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RemoteAccess, RemoteMemory};
-use crosslane_libfabric::{
+use crosslane_network::{
     Connection, MachineClock, Network, NetworkMemory, Provider, Region, SharedKey, Trust,
 };
 use crosslane_pcie::units::Picoseconds;

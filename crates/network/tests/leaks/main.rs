@@ -6,7 +6,7 @@
 mod support;
 
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RemoteAccess};
-use crosslane_libfabric::{MachineClock, Network};
+use crosslane_network::{MachineClock, Network};
 use support::{Counts, EVERYWHERE, Over, Peer, far, far_of, near_end, open, region, run};
 
 /// Makes connections one after the other: this end closes half of them and drops the others.

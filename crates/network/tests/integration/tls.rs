@@ -13,7 +13,7 @@ use crosslane_host::{
     DmaMemory, ErrorKind, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RdmaResult,
     RemoteAccess,
 };
-use crosslane_libfabric::{
+use crosslane_network::{
     Connection, Listener, MachineClock, Network, Provider, SharedKey, Trust,
 };
 use futures_util::future::{Either, select};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-libfabric` from outside, in one program.
+//! Tests of `crosslane-network` from outside, in one program.
 
 mod network;
 mod strangers;
