@@ -57,7 +57,7 @@ SCRIPTS := crates/python/crosslane.data/scripts
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-overhead \
+	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-network bench-c bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
 
@@ -211,6 +211,9 @@ bench: $(TOOLS) ## speed of the simulator on this machine
 
 bench-c: ## host time of a posted transfer through the C library, as a ratio to Rust
 	$(CARGO) bench --locked -p crosslane-capi --bench overhead
+
+bench-network: ## rates and processor time of real networks within this machine, as ratios to a bare socket
+	$(CARGO) bench --locked -p crosslane-network --bench networks
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M

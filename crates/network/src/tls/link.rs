@@ -7,17 +7,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
+use std::time::Instant;
 
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, lock};
 use futures_channel::oneshot;
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::frame::{Header, Kind, MAX_DATA_BYTES, Status};
 use super::receiver::Receiver;
 use super::region::{Regions, Registered};
-use super::socket::Place;
+use super::socket::{LINGER, Place};
 use super::wire::{Body, Incoming, Scratch, Wire};
 use crate::inbox::{Inbox, WINDOW};
 
@@ -106,6 +109,8 @@ pub struct Link {
     inbox: Inbox,
     streams: Vec<Stream>,
     state: Mutex<State>,
+    /// Wakes the threads when the connection ends gently.
+    alarm: Arc<OwnedFd>,
 }
 
 impl Link {
@@ -118,14 +123,15 @@ impl Link {
         regions: Arc<Regions>,
         wires: Vec<(Wire, Incoming)>,
     ) -> std::io::Result<Arc<Self>> {
+        let alarm = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (mut streams, mut incoming) = (Vec::new(), Vec::new());
         for (wire, came) in wires {
-            wire.socket().set_deadline(None);
+            wire.socket().wait_for(alarm.clone());
             streams.push(Stream { wire, queue: Mutex::default(), changed: Condvar::new() });
             incoming.push(came);
         }
         let (inbox, state) = (Inbox::default(), Mutex::default());
-        let link = Arc::new(Self { peer, regions, inbox, streams, state });
+        let link = Arc::new(Self { peer, regions, inbox, streams, state, alarm });
         for (number, incoming) in incoming.into_iter().enumerate() {
             let started =
                 link.begin("crosslane-send", move |link| link.send_all(number)).and_then(|()| {
@@ -159,8 +165,20 @@ impl Link {
     fn thread_ended(&self) {
         let mut state = lock(&self.state);
         state.threads -= 1;
-        let closing = if state.threads == 0 { std::mem::take(&mut state.closing) } else { vec![] };
+        if state.threads > 0 {
+            return;
+        }
+        let closing = std::mem::take(&mut state.closing);
+        // From here on nobody uses the memory of these.
+        let under_way = std::mem::take(&mut state.under_way);
+        let waiting = std::mem::take(&mut state.waiting);
+        let messages = std::mem::take(&mut state.messages);
         drop(state);
+        let operations = under_way.into_values().map(|(operation, _)| operation);
+        let replies = operations.chain(waiting).map(|operation| operation.reply);
+        for reply in replies.chain(messages.into_iter().map(|(_, reply)| reply)) {
+            let _ = reply.send(Err(self.lost()));
+        }
         closing.into_iter().for_each(Waker::wake);
     }
 
@@ -184,28 +202,35 @@ impl Link {
         })
     }
 
-    /// Ends the connection; the first reason counts.
+    /// Ends the connection at once; the first reason counts.
     pub fn end(&self, why: &str) {
-        let mut state = lock(&self.state);
-        if std::mem::replace(&mut state.has_ended, true) {
-            return;
+        if self.begin_end(why) {
+            self.streams.iter().for_each(|stream| stream.wire.socket().shut());
         }
-        let under_way = std::mem::take(&mut state.under_way);
-        let waiting = std::mem::take(&mut state.waiting);
-        let messages = std::mem::take(&mut state.messages);
-        drop(state);
+    }
+
+    /// Ends the connection when the frames that are queued have gone, for which there is little
+    /// time.
+    pub fn close(&self) {
+        if self.begin_end("it was closed at this end") {
+            let deadline = Instant::now() + LINGER;
+            self.streams.iter().for_each(|stream| stream.wire.socket().set_deadline(deadline));
+            // It cannot fail: nobody reads it, and the sum of all writes is 1.
+            let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Lets nothing more begin. False if the connection has ended before.
+    fn begin_end(&self, why: &str) -> bool {
+        if std::mem::replace(&mut lock(&self.state).has_ended, true) {
+            return false;
+        }
         self.inbox.lose(RdmaError::Lost { peer: self.peer.clone(), why: why.into() });
         for stream in &self.streams {
-            stream.wire.socket().shut();
             lock(&stream.queue).has_ended = true;
             stream.changed.notify_all();
         }
-        // The memory of these may still be in use until the threads have ended; they have it too.
-        let operations = under_way.into_values().map(|(operation, _)| operation);
-        let replies = operations.chain(waiting).map(|operation| operation.reply);
-        for reply in replies.chain(messages.into_iter().map(|(_, reply)| reply)) {
-            let _ = reply.send(Err(self.lost()));
-        }
+        true
     }
 
     /// Waits until nothing of the connection reads or writes any more.
@@ -459,6 +484,12 @@ impl Link {
                 queue = stream.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
             if queue.has_ended {
+                let last = queue.frames.make_contiguous().to_vec();
+                drop(queue);
+                // Whether the other end hears it does not matter.
+                if stream.wire.send(&last, None, &mut scratch).is_ok() {
+                    stream.wire.socket().shut_write();
+                }
                 return;
             }
             let is_due = std::mem::take(&mut queue.is_due);

@@ -209,7 +209,7 @@ struct Open(Arc<Link>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.end("it was closed at this end");
+        self.0.close();
     }
 }
 
@@ -293,7 +293,7 @@ impl RdmaConnection for TlsConnection {
     }
 
     async fn close(&self) {
-        self.link().end("it was closed at this end");
+        self.link().close();
         self.link().ended().await;
     }
 }

@@ -5,8 +5,8 @@
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Mutex;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crosslane_host::lock;
@@ -20,8 +20,8 @@ use crate::memory::Mapping;
 /// How long an end may leave data unanswered, or be silent when it is asked, before it counts as
 /// gone.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long an end that was turned away may take to hear why.
-const LINGER: Duration = Duration::from_millis(200);
+/// How long the last words to another end may take.
+pub const LINGER: Duration = Duration::from_millis(200);
 /// Most bytes that are copied between two looks at whether memory is still registered.
 const MOST_AT_ONCE: usize = 1 << 20;
 
@@ -30,6 +30,8 @@ pub struct Socket {
     stream: TcpStream,
     /// When whoever waits gives up.
     deadline: Mutex<Option<Instant>>,
+    /// Readable from when a deadline is set for those who wait without one.
+    alarm: OnceLock<Arc<OwnedFd>>,
 }
 
 /// The memory of one end of a transfer.
@@ -64,12 +66,24 @@ impl Socket {
         sockopt::set_tcp_keepcnt(&stream, 4)?;
         let silence = u32::try_from(SILENCE.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(&stream, silence)?;
-        Ok(Self { stream, deadline: Mutex::default() })
+        Ok(Self { stream, deadline: Mutex::default(), alarm: OnceLock::new() })
     }
 
-    /// Sets the time at which every wait ends, or none.
-    pub fn set_deadline(&self, deadline: Option<Instant>) {
-        *lock(&self.deadline) = deadline;
+    /// Sets the time at which every wait ends that begins from now on.
+    pub fn set_deadline(&self, deadline: Instant) {
+        *lock(&self.deadline) = Some(deadline);
+    }
+
+    /// Lets waits take as long as they may, until the alarm goes off.
+    pub fn wait_for(&self, alarm: Arc<OwnedFd>) {
+        // It is set once, when the socket gets its threads.
+        let _ = self.alarm.set(alarm);
+        *lock(&self.deadline) = None;
+    }
+
+    /// Ends the direction away from here: the other end learns that nothing more will come.
+    pub fn shut_write(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Ends both directions; whoever waits in one goes on.
@@ -82,7 +96,7 @@ impl Socket {
     /// kernel take back what was sent last.
     pub fn end_gently(&self) {
         let _ = self.stream.shutdown(Shutdown::Write);
-        self.set_deadline(Some(Instant::now() + LINGER));
+        self.set_deadline(Instant::now() + LINGER);
         let mut dropped = [0; 4096];
         for _ in 0..64 {
             if !matches!(self.read(&mut dropped), Ok(1..)) {
@@ -100,8 +114,14 @@ impl Socket {
             },
         };
         let left = left.and_then(|left| Timespec::try_from(left).ok());
-        let mut polled = [PollFd::from_borrowed_fd(self.stream.as_fd(), what)];
-        match poll(&mut polled, left.as_ref()) {
+        let own = PollFd::from_borrowed_fd(self.stream.as_fd(), what);
+        let polled = match self.alarm.get().filter(|_| left.is_none()) {
+            Some(alarm) => {
+                poll(&mut [own, PollFd::from_borrowed_fd(alarm.as_fd(), PollFlags::IN)], None)
+            }
+            None => poll(&mut [own], left.as_ref()),
+        };
+        match polled {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -281,7 +281,7 @@ impl Wire {
         deadline: Instant,
     ) -> Result<(Self, Incoming)> {
         let socket = Socket::new(stream)?;
-        socket.set_deadline(Some(deadline));
+        socket.set_deadline(deadline);
         let mut incoming = Incoming::new();
         let tls = match credentials {
             Credentials::None => return Ok((Self { socket, session: None }, incoming)),

@@ -13,9 +13,7 @@ use crosslane_host::{
     DmaMemory, ErrorKind, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RdmaResult,
     RemoteAccess,
 };
-use crosslane_network::{
-    Connection, Listener, MachineClock, Network, Provider, SharedKey, Trust,
-};
+use crosslane_network::{Connection, Listener, MachineClock, Network, Provider, SharedKey, Trust};
 use futures_util::future::{Either, select};
 use support::{KEY, Over, contents, far, far_of, near_end, open, pattern, region, run};
 
