@@ -24,8 +24,8 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
 use rustls::sign::CertifiedKey;
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible,
-    SignatureScheme,
+    CertificateError, CipherSuite, DigitallySignedStruct, DistinguishedName, Error,
+    PeerIncompatible, SignatureScheme,
 };
 
 /// PKCS #8 (RFC 8410) of an Ed25519 key, without its 32 bytes.
@@ -130,9 +130,15 @@ pub fn server(keys: &[SharedKey]) -> Result<Arc<ServerConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// The default provider without key exchanges and suites that only slow nodes would choose.
+/// The library's algorithms, with AES-128 before AES-256: 128 bits are more than enough, and both
+/// ends seal a quarter more in the same time.
 fn cryptography() -> Arc<CryptoProvider> {
-    Arc::new(provider::default_provider())
+    let mut all = provider::default_provider();
+    all.cipher_suites.sort_by_key(|suite| {
+        let rank = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_AES_256_GCM_SHA384];
+        rank.iter().position(|first| *first == suite.suite()).unwrap_or(rank.len())
+    });
+    Arc::new(all)
 }
 
 /// The server that a client expects.

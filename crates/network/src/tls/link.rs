@@ -7,13 +7,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Instant;
 
-use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, lock};
+use crosslane_host::{RdmaError, RdmaResult, Reason, lock};
 use futures_channel::oneshot;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -32,6 +33,9 @@ const MOST_ANSWERS: usize = MOST_OPERATIONS;
 const MOST_QUEUED_BYTES: usize = 4 << 20;
 /// Bytes of frames without data that are sent at once.
 const GATHERED_BYTES: usize = 16 << 10;
+
+/// Why a connection is lost whose other end says that it goes, or goes without a word.
+const CLOSED: &str = "the other end has closed it";
 
 /// The program's end of an operation.
 pub type Reply = oneshot::Sender<RdmaResult<()>>;
@@ -213,11 +217,16 @@ impl Link {
     /// time.
     pub fn close(&self) {
         if self.begin_end("it was closed at this end") {
-            let deadline = Instant::now() + LINGER;
-            self.streams.iter().for_each(|stream| stream.wire.socket().set_deadline(deadline));
-            // It cannot fail: nobody reads it, and the sum of all writes is 1.
-            let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
+            self.hurry();
         }
+    }
+
+    /// Gives all threads little time to end.
+    fn hurry(&self) {
+        let deadline = Instant::now() + LINGER;
+        self.streams.iter().for_each(|stream| stream.wire.socket().set_deadline(deadline));
+        // A sum of few numbers fits, and nobody takes it away.
+        let _ = rustix::io::write(&self.alarm, &1_u64.to_ne_bytes());
     }
 
     /// Lets nothing more begin. False if the connection has ended before.
@@ -392,7 +401,8 @@ impl Link {
 
     fn outcome(&self, operation: &Operation, status: Status) -> RdmaResult<()> {
         let Operation { is_read, key, address, bytes, .. } = *operation;
-        let (name, kind) = (if is_read { "read" } else { "write" }, ErrorKind::Denied);
+        let (name, kind) =
+            (if is_read { "read" } else { "write" }, crosslane_host::ErrorKind::Denied);
         let why = match status {
             Status::Moved => return Ok(()),
             Status::NoSuchKey => format!("no memory there has the key {key:#x}"),
@@ -445,7 +455,10 @@ impl Link {
         loop {
             match wire.receive(&mut incoming, &mut receiver) {
                 Ok(true) => {}
-                Ok(false) => return self.end("the other end has closed it"),
+                // The last messages come by the first stream.
+                Ok(false) if stream > 0 => return self.hurry(),
+                Ok(false) => return self.end(CLOSED),
+                Err(error) if error.kind() == ErrorKind::TimedOut => return self.end(CLOSED),
                 Err(error) => return self.end(&error.to_string()),
             }
         }

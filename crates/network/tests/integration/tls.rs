@@ -229,6 +229,34 @@ fn handshakes_that_are_harmed() {
     join(&(client, clock), &listening.address(), &listening).unwrap();
 }
 
+/// Messages that were sent before a connection is closed arrive.
+#[test]
+fn last_words_arrive() {
+    for over in [Over::Sealed, Over::Plain] {
+        let server = open(over);
+        let listening = listener(&server.0);
+        for number in 0..100_u32 {
+            let (near, there) = join(&open(over), &listening.address(), &listening).unwrap();
+            run("the last words", async {
+                for word in 0..3 {
+                    near.send(&pattern(number.into(), 1000 * word)).await.unwrap();
+                }
+                // Dropped or closed.
+                if number % 2 == 0 {
+                    near.close().await;
+                }
+                drop(near);
+                for word in 0..3 {
+                    let message = there.receive().await.unwrap();
+                    assert!(message == pattern(number.into(), 1000 * word), "{over}: {number}");
+                }
+                let end = there.receive().await.unwrap_err().to_string();
+                assert!(end.ends_with("the other end has closed it"), "{end}");
+            });
+        }
+    }
+}
+
 /// Nobody can read what goes over the wire.
 #[test]
 fn nothing_goes_in_the_clear() {
