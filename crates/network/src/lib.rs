@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks: [`Rdma`](crosslane_host::Rdma) over verbs, EFA, shared memory and tcp by libfabric, over
-//! TCP and TLS by ourselves; and the machine's clock.
+//! Networks: [`Rdma`](crosslane_host::Rdma) over verbs, EFA, shared memory and tcp by libfabric,
+//! over TCP and TLS by ourselves; and the machine's clock.
 //!
-//! Read first: [`Network`]. The library is loaded when one of its networks is opened first; a program
-//! built with `CROSSLANE_NO_LIBFABRIC` loads none, and [`providers`] says why.
+//! Read first: [`Network`]. The library is loaded when one of its networks is opened first; a
+//! program built with `CROSSLANE_NO_LIBFABRIC` loads none, and [`providers`] says why.
 //!
 //! ```
 //! use crosslane_host::{Rdma, RdmaConnection, RdmaListener};

@@ -105,7 +105,8 @@ impl Mapping {
         let _ = unsafe { madvise(self.start(), self.mapped_bytes, Advice::LinuxDontNeed) };
     }
 
-    /// Returns the address of the first of these bytes, for the kernel; they are within the mapping.
+    /// Returns the address of the first of these bytes, which are within the mapping, for the
+    /// kernel.
     pub fn bytes_at(&self, offset: usize, bytes: usize) -> *mut u8 {
         let end = offset.checked_add(bytes);
         assert!(end.is_some_and(|end| end <= self.mapped_bytes), "{bytes} B from {offset} on");

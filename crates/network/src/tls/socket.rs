@@ -166,8 +166,8 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends these bytes and behind them `bytes` of memory from `at` on; the caller has checked that
-    /// they are in it. Returns whether it still was lent: else zeros were sent.
+    /// Sends these bytes and behind them `bytes` of memory from `at` on; the caller has checked
+    /// that they are in it. Returns whether it still was lent: else zeros were sent.
     ///
     /// # Errors
     /// A connection that has broken.
