@@ -46,7 +46,14 @@ enum Tls {
 struct Session {
     tls: Tls,
     /// Records that are to be sent before any other.
-    due: Vec<u8>,
+    due: Buffer,
+}
+
+/// Bytes that are filled again and again, and cleared but once.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    filled: usize,
 }
 
 /// A stream.
@@ -65,8 +72,8 @@ pub struct Body<'a> {
 /// Buffers of the thread that sends.
 #[derive(Default)]
 pub struct Scratch {
-    plain: Vec<u8>,
-    sealed: Vec<u8>,
+    plain: Buffer,
+    sealed: Buffer,
 }
 
 /// Bytes that have come and are not looked at yet, of the thread that receives.
@@ -113,31 +120,41 @@ fn of_tls(error: rustls::Error) -> Error {
     Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// Writes into a vector by a function that says how much room it needs.
-fn append<E>(
-    to: &mut Vec<u8>,
-    least: usize,
-    mut write: impl FnMut(&mut [u8]) -> std::result::Result<usize, E>,
-    room: impl Fn(&E) -> Option<usize>,
-) -> Result<()>
-where
-    E: std::fmt::Display,
-{
-    let (begin, mut wanted) = (to.len(), least);
-    for _ in 0..2 {
-        to.resize(begin + wanted, 0);
-        match write(&mut to[begin..]) {
-            Ok(written) => {
-                to.truncate(begin + written);
-                return Ok(());
-            }
-            Err(error) => match room(&error) {
-                Some(needed) => wanted = needed,
-                None => return Err(broken(error)),
-            },
+impl Buffer {
+    /// Returns at least so many bytes behind those that are filled.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() < self.filled + bytes {
+            self.bytes.resize(self.filled + bytes, 0);
         }
+        &mut self.bytes[self.filled..]
     }
-    Err(broken("a record that has no end"))
+
+    fn filled(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    /// Fills bytes by a function that says how much room it needs, if it needs more than `least`.
+    fn append<E: std::fmt::Display>(
+        &mut self,
+        least: usize,
+        mut write: impl FnMut(&mut [u8]) -> std::result::Result<usize, E>,
+        wanted: impl Fn(&E) -> Option<usize>,
+    ) -> Result<()> {
+        let mut room = least;
+        for _ in 0..2 {
+            match write(self.room(room)) {
+                Ok(written) => {
+                    self.filled += written;
+                    return Ok(());
+                }
+                Err(error) => match wanted(&error) {
+                    Some(bytes) => room = bytes,
+                    None => return Err(broken(error)),
+                },
+            }
+        }
+        Err(broken("a record that has no end"))
+    }
 }
 
 const fn encode_room(error: &EncodeError) -> Option<usize> {
@@ -161,7 +178,7 @@ const fn encrypt_room(error: &EncryptError) -> Option<usize> {
 /// Makes one step of a session: opens a record, encodes what is due, or seals `plain` if it may.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
-    due: &mut Vec<u8>,
+    due: &mut Buffer,
     plain: &mut Option<&[u8]>,
     mut opened: impl FnMut(&[u8]) -> std::result::Result<(), String>,
 ) -> Result<(usize, Step)> {
@@ -176,7 +193,7 @@ fn step<Data>(
             Step::Again
         }
         ConnectionState::EncodeTlsData(mut encoder) => {
-            append(due, 1024, |to| encoder.encode(to), encode_room)?;
+            due.append(1024, |to| encoder.encode(to), encode_room)?;
             Step::Again
         }
         ConnectionState::TransmitTlsData(due) => {
@@ -186,7 +203,7 @@ fn step<Data>(
         ConnectionState::WriteTraffic(mut traffic) => {
             if let Some(plain) = plain.take() {
                 let least = plain.len() + 64 * (1 + plain.len() / (16 << 10));
-                append(due, least, |to| traffic.encrypt(plain, to), encrypt_room)?;
+                due.append(least, |to| traffic.encrypt(plain, to), encrypt_room)?;
             }
             Step::Ready
         }
@@ -215,14 +232,14 @@ impl Session {
     }
 
     /// Seals these bytes behind the records that are due, and returns all of them.
-    fn seal(&mut self, plain: &[u8], into: &mut Vec<u8>) -> Result<()> {
+    fn seal(&mut self, plain: &[u8], into: &mut Buffer) -> Result<()> {
         let mut left = Some(plain);
         while left.is_some() {
             if let (_, Step::End) = self.step(&mut [], &mut left, |_| Ok(()))? {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }
-        into.clear();
+        into.filled = 0;
         std::mem::swap(into, &mut self.due);
         Ok(())
     }
@@ -230,7 +247,7 @@ impl Session {
     /// Tells the other end why this one gives up, if it hears it.
     fn say_why(&mut self, socket: &Socket) {
         while let Ok((_, Step::Again)) = self.step(&mut [], &mut None, |_| Ok(())) {}
-        if socket.write_all(&self.due).is_ok() {
+        if socket.write_all(self.due.filled()).is_ok() {
             socket.end_gently();
         }
     }
@@ -293,7 +310,7 @@ impl Wire {
                 Tls::Server(UnbufferedServerConnection::new(config.clone()).map_err(of_tls)?)
             }
         };
-        let mut session = Session { tls, due: Vec::new() };
+        let mut session = Session { tls, due: Buffer::default() };
         let mut came = 0;
         loop {
             let next = match session.open(&mut incoming, keep) {
@@ -303,7 +320,7 @@ impl Wire {
                     return Err(error);
                 }
             };
-            socket.write_all(&std::mem::take(&mut session.due))?;
+            socket.write_all(std::mem::take(&mut session.due).filled())?;
             match next {
                 Step::Ready => break,
                 Step::End => return Err(ErrorKind::UnexpectedEof.into()),
@@ -348,19 +365,25 @@ impl Wire {
         let mut is_lent = true;
         let mut seal = |plain: &[u8]| {
             lock(session).seal(plain, sealed)?;
-            self.socket.write_all(sealed)
+            self.socket.write_all(sealed.filled())
         };
         let Some(Body { place, mut at, mut bytes }) = body else {
             return seal(head).map(|()| true);
         };
-        plain.clear();
-        plain.extend_from_slice(head);
+        plain.filled = 0;
+        plain.room(head.len())[..head.len()].copy_from_slice(head);
+        plain.filled = head.len();
         loop {
-            let (filled, piece) = (plain.len(), bytes.min(SEALED_AT_ONCE));
-            plain.resize(filled + piece, 0);
-            is_lent &= place.with(|mapping| mapping.read(at, &mut plain[filled..])).is_some();
-            seal(plain)?;
-            plain.clear();
+            let piece = bytes.min(SEALED_AT_ONCE);
+            let into = &mut plain.room(piece)[..piece];
+            let read = place.with(|mapping| mapping.read(at, into)).is_some();
+            if !read {
+                plain.room(piece)[..piece].fill(0);
+                is_lent = false;
+            }
+            plain.filled += piece;
+            seal(plain.filled())?;
+            plain.filled = 0;
             (at, bytes) = (at + piece, bytes - piece);
             if bytes == 0 {
                 return Ok(is_lent);
@@ -374,7 +397,7 @@ impl Wire {
     /// A connection that has broken.
     pub fn send_due(&self) -> Result<()> {
         let due = self.session.as_ref().map(|session| std::mem::take(&mut lock(session).due));
-        self.socket.write_all(&due.unwrap_or_default())
+        self.socket.write_all(due.unwrap_or_default().filled())
     }
 
     /// Waits for bytes and hands them to the receiver. False at the end of the stream.
@@ -402,7 +425,7 @@ impl Wire {
         }
         let mut session = lock(session);
         let next = session.open(incoming, |_, bytes| receiver.feed(bytes))?;
-        if !session.due.is_empty() {
+        if session.due.filled > 0 {
             receiver.wake_sender();
         }
         drop(session);
