@@ -14,23 +14,27 @@ receive queue, host memory. Times are simulated. NumPy stands for the circuit th
 """
 
 import argparse
+from typing import TypeAlias
 
 import crosslane
 import numpy
+from numpy.typing import NDArray
 
+Rows: TypeAlias = NDArray[numpy.float64]
 #: Cells that a card's circuit updates each clock (assumption: the engine's stream has 8 B a clock,
 #: one cell, and the circuit four such units).
 CELLS_PER_CLOCK = 4
 LAB = "rosta:crosslane"
 
 
-def step(rows):
+def step(rows: Rows) -> Rows:
     """The next values of all rows but the first and the last."""
     left, right = numpy.roll(rows, 1, axis=1), numpy.roll(rows, -1, axis=1)
-    return 0.25 * (rows[:-2] + rows[2:] + left[1:-1] + right[1:-1])
+    updated: Rows = 0.25 * (rows[:-2] + rows[2:] + left[1:-1] + right[1:-1])
+    return updated
 
 
-def on_one_host(field, steps):
+def on_one_host(field: Rows, steps: int) -> Rows:
     """The same computation with one array."""
     for _ in range(steps):
         field = step(numpy.concatenate([field[-1:], field, field[:1]]))
@@ -40,7 +44,7 @@ def on_one_host(field, steps):
 class Ring:
     """Cards, each with a strip, and a connection from each to the one before it."""
 
-    def __init__(self, cards, field):
+    def __init__(self, cards: list[crosslane.Card], field: Rows) -> None:
         self.cards = cards
         self.strips = numpy.split(field, len(cards))
         before = [cards[-1], *cards[:-1]]
@@ -50,10 +54,10 @@ class Ring:
             # before.
             card.route(peer.receive_queue, peer="h2c")
 
-    def exchange(self):
+    def exchange(self) -> list[Rows]:
         """Moves the first two rows of each strip to the card before, and returns what came."""
         borders = [numpy.empty_like(strip[:2]) for strip in self.strips]
-        posted = []
+        posted: list[crosslane.Transfer] = []
         for card, peer, strip, border in zip(
             self.cards, self.peers, self.strips, borders, strict=True
         ):
@@ -62,19 +66,19 @@ class Ring:
             transfer.wait()
         return borders
 
-    def compute(self, session, borders):
+    def compute(self, session: crosslane.Session, borders: list[Rows]) -> None:
         """Updates the strips: for as long as the cards' circuits would take."""
         for number, border in enumerate(borders):
             self.strips[number] = step(numpy.concatenate([self.strips[number], border]))
         clock = self.cards[0].description["clock_ps"] / 1e12
         session.sleep(self.strips[0].size / CELLS_PER_CLOCK * clock)
 
-    def field(self, steps):
+    def field(self, steps: int) -> Rows:
         """All strips, moved back to where they began."""
         return numpy.roll(numpy.concatenate(self.strips), steps, axis=0)
 
 
-def main():
+def main() -> None:
     """Runs, compares, and says what limits the exchange."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=10)

@@ -11,7 +11,7 @@ use crosslane::open::AnyBus;
 use crate::error::Failure;
 
 /// A channel of a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChannelKey {
     /// Number of the card in its session.
     pub card: usize,

@@ -2,7 +2,7 @@
 //! The opened session, and what was opened and posted in it.
 #![allow(unsafe_code)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::{Pin, pin};
@@ -45,8 +45,8 @@ impl Deref for Owned {
 pub struct State {
     session: Owned,
     devices: Vec<Option<Device<AnyBus>>>,
-    options: HashMap<ChannelKey, ChannelOptions>,
-    lines: HashMap<LineKey, Line>,
+    options: BTreeMap<ChannelKey, ChannelOptions>,
+    lines: BTreeMap<LineKey, Line>,
     messages: BTreeMap<u64, Message>,
     processors: BTreeMap<u64, NetworkProcessor<AnyBus>>,
     /// Cards whose memory space is enabled.
@@ -62,8 +62,8 @@ impl State {
         Self {
             session: Owned(session),
             devices,
-            options: HashMap::new(),
-            lines: HashMap::new(),
+            options: BTreeMap::new(),
+            lines: BTreeMap::new(),
             messages: BTreeMap::new(),
             processors: BTreeMap::new(),
             enabled: BTreeSet::new(),

@@ -267,9 +267,7 @@ class Peer:
         """Its number at the target: the source for `route` there."""
     @property
     def has_credits(self) -> bool: ...
-    def write(
-        self, bytes: int, *, level: _Level | None = None, deadline: float = 10.0
-    ) -> Transfer:
+    def write(self, bytes: int, *, level: _Level | None = None, deadline: float = 10.0) -> Transfer:
         """Posts a transfer of bytes of the sender's stream. With credits it is complete when the
         peer has taken them, else when they were sent."""
     def check(self, seed: int) -> None:
