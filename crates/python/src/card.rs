@@ -56,7 +56,7 @@ impl Card {
     /// # Errors
     /// A card of another session.
     pub fn address_in(&self, session: &Shared) -> Result<String, Failure> {
-        if std::ptr::eq(&raw const *self.shared, session) {
+        if std::ptr::eq(Arc::as_ptr(&self.shared), session) {
             return Ok(self.address.clone());
         }
         Err(Failure::argument(format!("{}: it is a card of another session", self.name)))
@@ -261,7 +261,7 @@ impl Card {
     fn peer(
         &self,
         py: Python<'_>,
-        other: &Bound<'_, Self>,
+        other: &Bound<'_, Card>,
         channel: u8,
         credits: bool,
         policy: &str,
@@ -281,7 +281,7 @@ impl Card {
         bar: u8,
     ) -> PyResult<PeerMemory> {
         let name = function_name(&self.shared, other)?;
-        let of_card = other.cast::<Self>().ok().map(|card| card.get().index);
+        let of_card = other.cast::<Card>().ok().map(|card| card.get().index);
         PeerMemory::open(py, &self.shared, self.index, &name, of_card, bar)
     }
 

@@ -168,6 +168,11 @@ impl Session {
         NetworkProcessor::open(py, &self.shared, &name, &words)
     }
 
+    /// In a lab, runs what the program has left, such as TLPs, to its end.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.call(py, |state| state.finish())
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.close(py, false)
     }

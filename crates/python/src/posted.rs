@@ -52,7 +52,7 @@ pub struct Line {
 
 impl Line {
     /// Takes a channel that was just opened.
-    pub const fn new(channel: Channel<AnyBus>) -> Self {
+    pub fn new(channel: Channel<AnyBus>) -> Self {
         let (open, awaited, ended) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         Self { channel, open, awaited, ended }
     }

@@ -582,6 +582,11 @@ impl State {
         self.run(self.session.reset(function))
     }
 
+    /// In a lab, runs what the program has left to its end.
+    pub fn finish(&self) -> Result<(), Failure> {
+        Ok(self.session.finish()?)
+    }
+
     /// Lets time pass.
     pub fn sleep(&self, span: Duration) -> Result<(), Failure> {
         let bus = self.session.bus().clone();

@@ -49,12 +49,14 @@ def test_a_message_arrives(session: Session, buffers: str) -> None:
 
 def test_messages_are_awaited(session: Session) -> None:
     near, far = joined(session)
-    with near.buffer(4096) as out, far.buffer(4 * 4096) as into:
-        memoryview(out)[:] = crosslane.pattern(4096, 9)
+    with near.buffer(4 * 4096) as out, far.buffer(4 * 4096) as into:
+        with memoryview(out) as seen:
+            seen[:] = crosslane.pattern(4 * 4096, 9)
 
         async def moved(tag: int) -> crosslane.Completed:
-            room = far.credit(into, link=1, tag=tag, start=tag * 4096, stop=(tag + 1) * 4096)
-            await near.nget(out, link=0, tag=tag)
+            start, stop = tag * 4096, (tag + 1) * 4096
+            room = far.credit(into, link=1, tag=tag, start=start, stop=stop)
+            await near.nget(out, link=0, tag=tag, start=start, stop=stop)
             done = await room
             assert done.completed_ps == session.now_ps
             return done
@@ -66,7 +68,7 @@ def test_messages_are_awaited(session: Session) -> None:
         assert [one.bytes for one in done] == [4096] * 4
         times = [one.completed_ps for one in done]
         assert times == sorted(times)
-        assert bytes(into) == crosslane.pattern(4096, 9) * 4
+        assert bytes(into) == crosslane.pattern(4 * 4096, 9)
 
 
 def test_room_that_stays_empty_is_taken_back(session: Session) -> None:
@@ -112,9 +114,9 @@ def test_wrong_messages_are_refused(session: Session) -> None:
     with pytest.raises(crosslane.ArgumentError, match="0 B"):
         near.buffer(0)
     for modes, words in [
-        ({"buffers": "mine"}, "buffers 'mine'"),
-        ({"requests": "any"}, "requests 'any'"),
-        ({"waiting": "long"}, "waiting 'long'"),
+        ({"buffers": "mine"}, 'buffers "mine"'),
+        ({"requests": "any"}, 'requests "any"'),
+        ({"waiting": "long"}, 'waiting "long"'),
     ]:
         with pytest.raises(crosslane.ArgumentError, match=words):
             session.network_processor("fpga1", **modes)  # type: ignore[arg-type]

@@ -52,6 +52,15 @@ def test_generated_data_reach_the_peer(session: Session, cards: list[Card]) -> N
     assert sender.counters("peer")["bytes"] == 1 << 20
 
 
+def test_what_was_sent_arrives_in_the_end(session: Session, cards: list[Card]) -> None:
+    sender, receiver, _ = cards
+    peer = sender.peer(receiver, credits=False)
+    peer.write(1 << 16, level="accepted").wait()
+    assert peer.counters()["received_bytes"] < 1 << 16
+    session.finish()
+    assert peer.counters()["received_bytes"] == 1 << 16
+
+
 def test_a_wrong_seed_is_found(cards: list[Card]) -> None:
     sender, receiver, _ = cards
     sender.seed(7)
@@ -90,7 +99,7 @@ def test_levels_are_kept_or_refused(cards: list[Card]) -> None:
     assert sent.seconds < taken.seconds
     accepted = peer.write(4096, level="accepted").wait()
     assert accepted.seconds == 0
-    for level, words in [("visible", "cannot be promised"), ("seen", "level 'seen': it is")]:
+    for level, words in [("visible", "cannot be promised"), ("seen", 'level "seen": it is')]:
         with pytest.raises(crosslane.Error, match=words):
             peer.write(4096, level=level)  # type: ignore[arg-type]
     with pytest.raises(crosslane.ArgumentError, match="accepted cannot be promised"):
@@ -117,7 +126,7 @@ def test_peers_of_an_engine_are_counted(cards: list[Card]) -> None:
         sender.peer(receiver, channel=9)
     with pytest.raises(crosslane.DriverError, match="to itself"):
         sender.peer(sender)
-    with pytest.raises(crosslane.ArgumentError, match="policy 'wait'"):
+    with pytest.raises(crosslane.ArgumentError, match='policy "wait"'):
         sender.peer(receiver, policy="wait")  # type: ignore[arg-type]
 
 
@@ -199,7 +208,7 @@ def test_a_plan_has_path_rate_and_reasons(session: Session, cards: list[Card]) -
         session.plan(cards[0], cards[0])
     assert isinstance(caught.value, crosslane.DriverError)
     assert caught.value.kind == "invalid_argument"
-    with pytest.raises(crosslane.ArgumentError, match="there is no function 'fpga99'"):
+    with pytest.raises(crosslane.ArgumentError, match='there is no function "fpga99"'):
         session.plan("fpga99")
     with pytest.raises(crosslane.ArgumentError, match="a Card, or the name"):
         session.plan(5)  # type: ignore[arg-type]
@@ -300,12 +309,12 @@ def test_channels_have_options(cards: list[Card]) -> None:
     assert card.h2c_check_result().errors == 0
     refused: list[tuple[dict[str, Any], str]] = [
         ({"ring_entries": 64, "table": True}, "a table has no ring_entries"),
-        ({"notify": "never"}, "notify 'never'"),
+        ({"notify": "never"}, 'notify "never"'),
     ]
     for options, words in refused:
         with pytest.raises(crosslane.ArgumentError, match=words):
             card.set_channel("c2h", **options)
-    with pytest.raises(crosslane.ArgumentError, match="channel 'dma'"):
+    with pytest.raises(crosslane.ArgumentError, match='channel "dma"'):
         card.set_channel("dma")  # type: ignore[arg-type]
     card.set_channel("c2h", ring_entries=3)
     with pytest.raises(crosslane.DriverError):

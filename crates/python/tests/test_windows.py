@@ -139,8 +139,8 @@ def test_wrong_windows_are_refused(session: Session, memory_card: MemoryCard) ->
         ({"bar": 9}, "has no BAR9"),
         ({"bar": 4, "start": 8, "stop": 8}, "is not a part"),
         ({"bar": 4, "start": 0, "stop": 1 << 60}, "is not a part"),
-        ({"bar": 4, "mapping": "cached"}, "mapping 'cached'"),
-        ({"bar": 4, "contents": "data"}, "contents 'data'"),
+        ({"bar": 4, "mapping": "cached"}, 'mapping "cached"'),
+        ({"bar": 4, "contents": "data"}, 'contents "data"'),
         ({"bar": 4, "mapping": "write_combined"}, "registers cannot be write-combined"),
     ]
     for options, words in wrong:

@@ -145,6 +145,9 @@ class Session:
         several nodes."""
     def sleep(self, span: float) -> None:
         """Lets seconds of the bus's time pass."""
+    def finish(self) -> None:
+        """In a lab, runs what the program has left, such as TLPs, to its end, and raises errors
+        that ports have detected."""
     def close(self) -> None:
         """Closes channels and session. In a lab what is left runs to its end, and errors that
         ports have detected are raised."""
