@@ -123,9 +123,7 @@ python-package: $(TOOLS)
 	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
 
 notebook: python-package ## write the outputs of the notebook of examples/python anew
-	PYTHONPATH=$(abspath $(PACKAGE)) $(VENV)/bin/jupyter-execute --inplace \
-		--NotebookClient.record_timing=False examples/python/*.ipynb
-	$(VENV)/bin/ruff format examples/python
+	PYTHONPATH=$(abspath $(PACKAGE)) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
 
 check-python: python-package ## the Python package of the debug build: its tests, and its stubs by mypy
 	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \

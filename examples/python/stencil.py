@@ -53,6 +53,8 @@ class Ring:
             # What the next card has written goes to the host, what the host sends to the card
             # before.
             card.route(peer.receive_queue, peer="h2c")
+        # The first exchange opens the channels.
+        self.exchange()
 
     def exchange(self) -> list[Rows]:
         """Moves the first two rows of each strip to the card before, and returns what came."""
@@ -100,7 +102,7 @@ def main() -> None:
             exchanging += session.now - before
             ring.compute(session, borders)
         total = session.now - begun
-        plan = session.plan(names[0], names[-1])
+        plan = session.plan(names[1], names[0])
     result = ring.field(chosen.steps)
     if not numpy.array_equal(result, on_one_host(field, chosen.steps)):
         raise SystemExit("the result differs from NumPy's own")
@@ -112,9 +114,10 @@ def main() -> None:
     # The same way alone: from host memory through two cards to host memory.
     border = 2 * chosen.size * field.itemsize
     alone = crosslane.Lab.load(LAB).bench(
-        "chain", from_=names[0], to=names[-1], size=border, iterations=16
+        "chain", from_=names[0], to=names[1], size=border, iterations=16
     )
-    print(f"one border of {border} B alone: limited by {alone.why()}")
+    microseconds = 1e6 * border / alone.figure()
+    print(f"a border of {border} B alone: {microseconds:.2f} us; limited by {alone.why()}")
 
 
 if __name__ == "__main__":
