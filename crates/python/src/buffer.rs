@@ -20,6 +20,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::session::{Owner, Shared};
+use crate::state::State;
 
 /// Alignment of the bytes of a buffer: that of a page.
 const ALIGNMENT: usize = 4096;
@@ -113,7 +114,7 @@ impl Buffer {
         if !Arc::ptr_eq(session, &self.session) || owner != self.owner {
             return Err(Failure::argument("the buffer is registered with another card"));
         }
-        self.registered.get()
+        Ok(Registered::clone(&*self.registered.get()?))
     }
 
     /// Writes what Python code sees of a part to the memory that the card reads.
@@ -191,10 +192,10 @@ impl Buffer {
             );
             return Err(Failure::busy(problem).into());
         }
-        self.registered.close(py, |state, registered| match registered {
-            Some(registered) => state.run(registered.clone().unregister()).map(|_| ()),
-            None => Ok(()),
-        })
+        let unregister = |state: &mut State, registered: &Registered<AnyBus>| {
+            state.run(registered.clone().unregister()).map(|_| ())
+        };
+        self.registered.close(py, unregister, |_, _| Ok(()))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

@@ -12,16 +12,17 @@ use crate::session::{Held, Shared};
 use crate::state::State;
 
 /// An open thing of a session.
-pub struct Kept<T: Send + 'static> {
+pub struct Kept<T: Send + Sync + 'static> {
     session: Arc<Shared>,
     /// Name for messages: `the peer`.
     name: &'static str,
     value: Arc<Value<T>>,
 }
 
-struct Value<T>(Mutex<Option<T>>);
+/// It is locked for a moment only: a call may need the GIL, and so may another thread that has it.
+struct Value<T>(Mutex<Option<Arc<T>>>);
 
-impl<T: Send> Held for Value<T> {
+impl<T: Send + Sync> Held for Value<T> {
     fn release(&self) {
         // Not under the lock.
         let value = lock(&self.0).take();
@@ -29,10 +30,10 @@ impl<T: Send> Held for Value<T> {
     }
 }
 
-impl<T: Send> Kept<T> {
+impl<T: Send + Sync> Kept<T> {
     /// Keeps a thing that was just opened.
     pub fn new(session: &Arc<Shared>, name: &'static str, value: T) -> Self {
-        let value = Arc::new(Value(Mutex::new(Some(value))));
+        let value = Arc::new(Value(Mutex::new(Some(Arc::new(value)))));
         session.hold(&value);
         Self { session: Arc::clone(session), name, value }
     }
@@ -47,19 +48,13 @@ impl<T: Send> Kept<T> {
         lock(&self.value.0).is_none()
     }
 
-    fn over(&self) -> Failure {
-        Failure::closed(format!("{} has been given back", self.name))
-    }
-
-    /// Returns another handle on the thing.
+    /// Returns the thing.
     ///
     /// # Errors
     /// It is closed.
-    pub fn get(&self) -> Result<T, Failure>
-    where
-        T: Clone,
-    {
-        lock(&self.value.0).clone().ok_or_else(|| self.over())
+    pub fn get(&self) -> Result<Arc<T>, Failure> {
+        let over = || Failure::closed(format!("{} has been given back", self.name));
+        lock(&self.value.0).clone().ok_or_else(over)
     }
 
     /// Makes a call with the session's state and the thing, without the GIL.
@@ -69,33 +64,34 @@ impl<T: Send> Kept<T> {
     pub fn call<R: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mut State, &mut T) -> Result<R, Failure> + Send,
+        call: impl FnOnce(&mut State, &T) -> Result<R, Failure> + Send,
     ) -> PyResult<R> {
-        self.session.call(py, |state| {
-            let mut value = lock(&self.value.0);
-            call(state, value.as_mut().ok_or_else(|| self.over())?)
-        })
+        self.session.call(py, |state| call(state, &self.get()?))
     }
 
-    /// Closes it, if it is open. It stays open if that fails, unless the call has taken it.
+    /// Closes it, if it is open: by `close`, once `prepare` has not failed.
     ///
     /// # Errors
-    /// Those of the call that closes it.
-    pub fn close<R: Send>(
+    /// Those of `prepare`, which leave it open, and those of `close`.
+    pub fn close(
         &self,
         py: Python<'_>,
-        close: impl FnOnce(&mut State, &mut Option<T>) -> Result<R, Failure> + Send,
+        prepare: impl FnOnce(&mut State, &T) -> Result<(), Failure> + Send,
+        close: impl FnOnce(&mut State, T) -> Result<(), Failure> + Send,
     ) -> PyResult<()> {
         if self.is_over() {
             return Ok(());
         }
-        self.session.call(py, |state| close(state, &mut lock(&self.value.0)))?;
-        self.value.release();
-        Ok(())
+        self.session.call(py, |state| {
+            prepare(state, &self.get()?)?;
+            let taken = lock(&self.value.0).take();
+            // No other call of the session is under way that could have it.
+            taken.and_then(Arc::into_inner).map_or(Ok(()), |value| close(state, value))
+        })
     }
 }
 
-impl<T: Send> Drop for Kept<T> {
+impl<T: Send + Sync> Drop for Kept<T> {
     fn drop(&mut self) {
         if self.session.is_foreign() {
             // It belongs to the process that forked this one.

@@ -20,6 +20,7 @@ use crate::kept::{Kept, leave};
 use crate::plan::Plan;
 use crate::posted::ChannelKey;
 use crate::session::Shared;
+use crate::state::State;
 use crate::transfer::{Transfer, seconds};
 
 /// A connection from a card's peer channel to a receive queue of another card.
@@ -151,12 +152,12 @@ impl Peer {
 
     /// Gives the receive queue back once all data in flight have arrived.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.connection.close(py, |state, connection| {
-            if state.is_in_use(self.number)? {
-                return Err(Failure::busy("the peer: a transfer to it is in flight"));
-            }
-            connection.take().map_or(Ok(()), |connection| state.run(connection.close()))
-        })
+        let is_free =
+            |state: &mut State, _: &Connection<AnyBus>| match state.is_in_use(self.number)? {
+                true => Err(Failure::busy("the peer: a transfer to it is in flight")),
+                false => Ok(()),
+            };
+        self.connection.close(py, is_free, |state, it| state.run(it.close()))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -244,12 +245,11 @@ impl PeerMemory {
 
     /// Gives the memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.memory.close(py, |state, memory| {
-            if state.is_in_use(self.number)? {
-                return Err(Failure::busy("the peer's memory: a transfer from it is in flight"));
-            }
-            memory.take().map_or(Ok(()), |memory| state.run(memory.close()))
-        })
+        let is_free = |state: &mut State, _: &Opened<AnyBus>| match state.is_in_use(self.number)? {
+            true => Err(Failure::busy("the peer's memory: a transfer from it is in flight")),
+            false => Ok(()),
+        };
+        self.memory.close(py, is_free, |state, memory| state.run(memory.close()))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

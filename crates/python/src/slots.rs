@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Slots: small messages through a window onto memory, in any mapping.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crosslane::driver::{SlotReceiver as Receiver, SlotSender as Sender};
+use crosslane::host::lock;
 use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 use pyo3::prelude::*;
@@ -45,7 +46,7 @@ fn look_until<T>(
 /// The sending end of slots.
 #[pyclass(frozen, module = "crosslane")]
 pub struct SlotSender {
-    sender: Kept<Sender<AnyBus>>,
+    sender: Kept<Mutex<Sender<AnyBus>>>,
     #[pyo3(get)]
     slots: u64,
 }
@@ -54,11 +55,11 @@ impl SlotSender {
     /// Takes a sender that was just made.
     pub fn new(session: &Arc<Shared>, sender: Sender<AnyBus>) -> Self {
         let slots = sender.slots();
-        Self { sender: Kept::new(session, "the sender of slots", sender), slots }
+        Self { sender: Kept::new(session, "the sender of slots", Mutex::new(sender)), slots }
     }
 
     fn store(&self, py: Python<'_>, message: &[u8]) -> PyResult<Option<()>> {
-        let is_sent = self.sender.call(py, |state, it| state.run(it.try_send(message)))?;
+        let is_sent = self.sender.call(py, |state, it| state.run(lock(it).try_send(message)))?;
         Ok(is_sent.then_some(()))
     }
 }
@@ -81,7 +82,7 @@ impl SlotSender {
 
     /// Makes all messages sent so far visible to the receiver: a fence.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.sender.call(py, |state, sender| state.run(sender.flush()))
+        self.sender.call(py, |state, sender| state.run(lock(sender).flush()))
     }
 
     fn __repr__(&self) -> String {
@@ -92,17 +93,17 @@ impl SlotSender {
 /// The receiving end of slots.
 #[pyclass(frozen, module = "crosslane")]
 pub struct SlotReceiver {
-    receiver: Kept<Receiver<AnyBus>>,
+    receiver: Kept<Mutex<Receiver<AnyBus>>>,
 }
 
 impl SlotReceiver {
     /// Takes a receiver that was just made.
     pub fn new(session: &Arc<Shared>, receiver: Receiver<AnyBus>) -> Self {
-        Self { receiver: Kept::new(session, "the receiver of slots", receiver) }
+        Self { receiver: Kept::new(session, "the receiver of slots", Mutex::new(receiver)) }
     }
 
     fn load(&self, py: Python<'_>) -> PyResult<Option<Vec<u8>>> {
-        self.receiver.call(py, |state, receiver| state.run(receiver.try_receive()))
+        self.receiver.call(py, |state, it| state.run(lock(it).try_receive()))
     }
 }
 

@@ -15,6 +15,7 @@ use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::session::Shared;
 use crate::slots::{SlotReceiver, SlotSender};
+use crate::state::State;
 use crate::view::View;
 
 /// A window into a BAR of a card.
@@ -164,9 +165,8 @@ impl Window {
 
     /// Closes it. What the core has combined is stored before.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.window.close(py, |state, window| {
-            window.take().map_or(Ok(()), |window| state.run(window.flush()))
-        })
+        let flush = |state: &mut State, window: Opened<AnyBus>| state.run(window.flush());
+        self.window.close(py, |_, _| Ok(()), flush)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
