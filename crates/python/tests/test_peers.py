@@ -7,6 +7,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import crosslane
@@ -344,6 +345,24 @@ def test_objects_end_with_their_session(numpy: Any) -> None:
     for kept in (peer, memory, window):
         kept.close()
     assert peer.plan.path
+
+
+def test_threads_share_peers_and_windows(cards: list[Card]) -> None:
+    first, second, _ = cards
+    peer, window = first.peer(second), second.window(0)
+    first_word = window.read(0, 4)
+
+    def work(number: int) -> bool:
+        if number % 2:
+            return all(window.read(0, 4) == first_word for _ in range(50))
+        return all(peer.write(4096).wait().bytes == 4096 for _ in range(50))
+
+    with ThreadPoolExecutor(4) as threads:
+        running = [threads.submit(work, number) for number in range(4)]
+        while not all(one.done() for one in running):
+            # Looks at what others use just now.
+            assert "closed" not in repr(peer) + repr(window)
+        assert all(one.result() for one in running)
 
 
 def test_peers_are_refused_after_a_fork(cards: list[Card]) -> None:
