@@ -55,11 +55,7 @@ PACKAGE := $(TARGET_DIR)/python
 SCRIPTS := crates/python/crosslane.data/scripts
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
-	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-network bench-c bench-overhead \
-	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
-	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,12 +111,17 @@ check-speed: ## instructions of the simulator for each TLP and link, within 5 % 
 check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
-check-python: $(TOOLS) ## the Python package of the debug build: its tests, and its stubs by mypy
+python-package: $(TOOLS)
 	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
 	rm -rf $(PACKAGE)
 	mkdir -p $(PACKAGE)
 	cp -r crates/python/python/crosslane $(PACKAGE)
 	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
+
+notebook: python-package ## write the outputs of the notebook of examples/python anew
+	PYTHONPATH=$(abspath $(PACKAGE)) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
+
+check-python: python-package ## the Python package of the debug build: its tests, and its stubs by mypy
 	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::fmt::Display;
 
+use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, TransferError};
 use crosslane::experiment::ExperimentError;
 use crosslane::experiment::sweep::SweepError;
@@ -48,6 +49,11 @@ impl Failure {
     /// A use of something that was closed, freed, or belongs to another process.
     pub fn closed(message: impl Display) -> Self {
         Self::new("ClosedError", ErrorKind::InvalidArgument, message)
+    }
+
+    /// Something that is not possible here.
+    pub fn unsupported(message: impl Display) -> Self {
+        Self::new("ArgumentError", ErrorKind::Unsupported, message)
     }
 
     /// Something that cannot be given back because it is in use.
@@ -117,17 +123,34 @@ macro_rules! exceptions {
     };
 }
 exceptions!(
-    DriverError: "DriverError",
     BusError: "BusError",
     LabError: "LabError",
     Stuck: "Stuck",
 );
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        let class = match error {
+            DriverError::Plan(_) => "PlanError",
+            _ => "DriverError",
+        };
+        Self::new(class, error.kind(), error)
+    }
+}
 
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
         let (kind, message) = (error.kind(), error.to_string());
         Self::Said { class: "TransferError", kind, message, details }
+    }
+}
+
+impl From<NetworkError> for Failure {
+    fn from(error: NetworkError) -> Self {
+        let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
+        let (kind, message) = (error.kind(), error.to_string());
+        Self::Said { class: "NetworkError", kind, message, details }
     }
 }
 
