@@ -8,8 +8,11 @@ mod buffer;
 mod call;
 mod card;
 mod error;
+mod host;
 mod lab;
+mod port;
 mod run;
+mod running;
 mod session;
 mod transfer;
 mod view;
@@ -31,7 +34,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<buffer::Buffer>()?;
     module.add_class::<card::Card>()?;
     module.add_class::<card::Session>()?;
+    module.add_class::<host::Host>()?;
+    module.add_class::<host::HostMemory>()?;
+    module.add_class::<host::Operation>()?;
     module.add_class::<lab::Lab>()?;
+    module.add_class::<port::Port>()?;
+    module.add_class::<port::Tlp>()?;
+    module.add_class::<running::Flow>()?;
+    module.add_class::<running::RunningLab>()?;
     module.add_class::<transfer::Completed>()?;
     module.add_class::<transfer::Transfer>()?;
     Ok(())

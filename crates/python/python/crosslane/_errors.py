@@ -71,6 +71,10 @@ class TransferError(Error):
         self.total_bytes = total_bytes
 
 
+class PortError(Error):
+    """A TLP that cannot be sent: malformed, against the function's settings, or without credits."""
+
+
 class BusError(Error):
     """The host's bus or its memory refused."""
 
