@@ -20,6 +20,8 @@ module invert_dma #(
     input logic rst,
     input logic [15:0] function_id,
 
+    // Most of what a header has is of no use to this core.
+    /* verilator lint_off UNUSEDSIGNAL */
     input  logic         rx_req_valid,
     output logic         rx_req_ready,
     input  logic         rx_req_sop,
@@ -33,6 +35,7 @@ module invert_dma #(
     input  logic         rx_cpl_eop,
     input  logic [127:0] rx_cpl_hdr,
     input  logic [127:0] rx_cpl_data,
+    /* verilator lint_on UNUSEDSIGNAL */
 
     output logic         tx_valid,
     input  logic         tx_ready,
@@ -121,10 +124,10 @@ module invert_dma #(
       if (takes_answer) tx_hdr <= answer_header;
       else if (takes_cpl)
         tx_hdr <= request(
-            MEMORY_WRITE, cpl_length, 0, tag_target[cpl_tag] + CHUNK - 64'(cpl_left)
+            MEMORY_WRITE, cpl_length, 0, tag_target[cpl_tag] + 64'(CHUNK) - 64'(cpl_left)
         );
       else if (takes_interrupt) tx_hdr <= request(MEMORY_WRITE, 1, 0, vector_address);
-      else tx_hdr <= request(MEMORY_READ, CHUNK / 4, 8'(next_tag), source + 64'(asked));
+      else tx_hdr <= request(MEMORY_READ, 10'(CHUNK / 4), 8'(next_tag), source + 64'(asked));
     end
 
     if (takes_answer) answer_due <= 0;
@@ -144,8 +147,16 @@ module invert_dma #(
 
     if (rx_req_valid && rx_req_ready && rx_req_sop) begin
       answer_header <= {
-        COMPLETION_DATA, 14'b0, 10'd1, function_id, 4'b0, 12'd4, rx_req_hdr[95:72], 1'b0,
-        offset[6:0], 32'b0
+        COMPLETION_DATA,
+        14'b0,
+        10'd1,
+        function_id,
+        4'b0,
+        12'd4,
+        rx_req_hdr[95:72],
+        1'b0,
+        offset[6:0],
+        32'b0
       };
       answer_word <= word;
       answer_due <= !is_write;

@@ -183,9 +183,7 @@ impl OutsideDevice {
         let class = |it: &Arrived| it.header.class();
         let index = match which {
             Which::Any => 0,
-            Which::Requests => {
-                self.waiting.iter().position(|it| class(it) != Class::Completion)?
-            }
+            Which::Requests => self.waiting.iter().position(|it| class(it) != Class::Completion)?,
             Which::Completions => {
                 let index = self.waiting.iter().position(|it| class(it) == Class::Completion)?;
                 let may_pass = self.waiting[index].header.attributes.relaxed_ordering;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use crosslane::host::{
-    Bus, BusError, BusResult, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress,
-    Segment, Stores, Topology, lock,
+    Bus, BusError, BusResult, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize,
+    RegisterAddress, Segment, Stores, Topology, lock,
 };
 use crosslane::lab::{LabBus, LabMemory};
 use crosslane::pcie::units::{HostId, Picoseconds, RoutingId};
@@ -289,8 +289,7 @@ impl Host {
         let view = View::of(data)?;
         length(view.bytes())?;
         let data = view.with(py, <[u8]>::to_vec);
-        let stores =
-            if combined { Stores::combined(width) } else { Stores::uncached(width) };
+        let stores = if combined { Stores::combined(width) } else { Stores::uncached(width) };
         self.begin(py, endpoint, "store", |bus, function| async move {
             let at = RegisterAddress { function, bar, offset_bytes: offset };
             bus.store(at, &data, stores).await?;

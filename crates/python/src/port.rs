@@ -141,12 +141,7 @@ impl Tlp {
     /// Makes the completion of this read with all of its data, or with those that `skip` bytes
     /// before them are behind.
     #[pyo3(signature = (data, *, completer, skip = 0))]
-    fn completion(
-        &self,
-        data: &Bound<'_, PyAny>,
-        completer: u16,
-        skip: u32,
-    ) -> PyResult<Self> {
+    fn completion(&self, data: &Bound<'_, PyAny>, completer: u16, skip: u32) -> PyResult<Self> {
         let (data, all) = (bytes_of(data)?, self.header.request_bytes());
         if self.header.kind != TlpKind::MemoryRead {
             return Err(Failure::argument("only reads are completed with data").into());
@@ -236,7 +231,7 @@ impl Tlp {
 
     /// Bytes of a request from the first to the last that is enabled.
     #[getter]
-    const fn nbytes(&self) -> u32 {
+    fn nbytes(&self) -> u32 {
         match self.is_request() {
             true => self.header.request_bytes(),
             false => self.header.payload_bytes(),
@@ -441,12 +436,7 @@ impl Port {
 
     /// Sends a TLP, whose last byte leaves the core now.
     #[pyo3(signature = (tlp, *, begun_ps = None))]
-    fn send(
-        &self,
-        py: Python<'_>,
-        tlp: &Bound<'_, PyAny>,
-        begun_ps: Option<u64>,
-    ) -> PyResult<()> {
+    fn send(&self, py: Python<'_>, tlp: &Bound<'_, PyAny>, begun_ps: Option<u64>) -> PyResult<()> {
         let (header, payload) = match tlp.cast::<Tlp>() {
             Ok(tlp) => (tlp.get().header, tlp.get().payload.clone()),
             Err(_) => read(&bytes_of(tlp)?)?,
@@ -481,6 +471,15 @@ impl Port {
             function.bars.iter().map(|aperture| (aperture.base, aperture.bytes)).collect();
         named.set_item("bars", bars)?;
         Ok(named)
+    }
+
+    /// Reads a double word of the endpoint's configuration space.
+    fn config_read(&self, py: Python<'_>, offset: u16) -> PyResult<u32> {
+        if offset % 4 != 0 || offset >= 4096 {
+            let problem = format!("offset {offset:#x}: it is a multiple of 4 below 0x1000");
+            return Err(Failure::argument(problem).into());
+        }
+        self.device(py, |_, port| Ok(port.config().read(offset)))
     }
 
     fn __repr__(&self) -> String {

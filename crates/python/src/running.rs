@@ -265,7 +265,9 @@ impl State {
             let ends = [&flow.from, &built.fabric.node(flow.target_node).name];
             if let Some(end) = ends.into_iter().find(|end| self.outside.contains(end)) {
                 let problem = "its logic is outside of the lab, and makes its own traffic";
-                return Err(Failure::argument(format!("{name}: {end} cannot have flows: {problem}")));
+                return Err(Failure::argument(format!(
+                    "{name}: {end} cannot have flows: {problem}"
+                )));
             }
             if flow.is_copied {
                 return Err(Failure::argument(format!("{name}: there are no copies here")));
@@ -352,9 +354,8 @@ impl RunningLab {
         };
         let missing = || {
             let all: Vec<&str> = self.ports.iter().map(|(name, _)| name.as_str()).collect();
-            let wanted = endpoint.map_or("a name is needed".to_owned(), |name| {
-                format!("{name} is not attached")
-            });
+            let wanted = endpoint
+                .map_or("a name is needed".to_owned(), |name| format!("{name} is not attached"));
             Failure::argument(format!("{wanted}; attached are {}", all.join(", ")))
         };
         Ok(found.ok_or_else(missing)?.clone_ref(py))
@@ -477,9 +478,9 @@ impl Flow {
     /// Returns its counts and times so far.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let id = self.id;
-        let report: FlowReport = self.live.call(py, |state| {
-            Ok(state.simulation.with_fabric(|fabric| fabric.flow_report(id)))
-        })?;
+        let report: FlowReport = self
+            .live
+            .call(py, |state| Ok(state.simulation.with_fabric(|fabric| fabric.flow_report(id))))?;
         let counts: BTreeMap<&str, u64> = BTreeMap::from([
             ("operations", report.operations),
             ("bytes", report.bytes),

@@ -11,9 +11,7 @@ use crosslane_fabric::parameters::{
     SocketParameters, SwitchParameters,
 };
 use crosslane_host::Routines;
-use crosslane_pcie::config::{
-    BarKind, BarRequest, Capability, ConfigSpace, Identity, MsixRequest,
-};
+use crosslane_pcie::config::{BarKind, BarRequest, Capability, ConfigSpace, Identity, MsixRequest};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;

@@ -93,7 +93,9 @@ pub fn write(header: &Header, payload: &[u8], out: &mut Vec<u8>) {
     let Attributes { relaxed_ordering, no_snoop, id_based_ordering } = header.attributes;
     let (tag, length) = (header.tag.0, header.length_dw % 1024);
     out.push(fmt_and_type(header));
-    out.push((tag >> 9 & 1) as u8 * 0x80 | (tag >> 8 & 1) as u8 * 8 | u8::from(id_based_ordering) << 2);
+    out.push(
+        (tag >> 9 & 1) as u8 * 0x80 | (tag >> 8 & 1) as u8 * 8 | u8::from(id_based_ordering) << 2,
+    );
     let attributes = u8::from(relaxed_ordering) << 5 | u8::from(no_snoop) << 4;
     out.push(u8::from(header.poisoned) << 6 | attributes | (length >> 8) as u8);
     out.push(length as u8);
@@ -219,7 +221,8 @@ fn memory_request(header: Header, enables: u8, address: u64) -> Result<Header, L
     if address & 3 != 0 {
         return Err(LayoutError::Unsupported { field: "PH", value: (address & 3) as u8 });
     }
-    let is_run = |mask: u8| (mask >> mask.trailing_zeros().min(4)).wrapping_add(1).is_power_of_two();
+    let is_run =
+        |mask: u8| (mask >> mask.trailing_zeros().min(4)).wrapping_add(1).is_power_of_two();
     // The bytes of a request are one run (PCIe 6.x 2.2.5 allows others within two DW).
     let is_one_run = match length_dw {
         1 => last == 0 && is_run(first),
@@ -308,9 +311,7 @@ mod tests {
     fn a_completion_is_laid_out_as_the_table_says() {
         let read = Header::memory_read(ID, Tag(7), BusAddress(0x1006), 4096 - 6);
         let header = Header::completion_data(&read, RoutingId(0x1234), read.address, 2, 4090);
-        let bytes = [
-            0x4a, 0, 0, 1, 0x12, 0x34, 0x0f, 0xfa, 0x04, 0x00, 0x07, 0x06, 1, 2, 3, 4,
-        ];
+        let bytes = [0x4a, 0, 0, 1, 0x12, 0x34, 0x0f, 0xfa, 0x04, 0x00, 0x07, 0x06, 1, 2, 3, 4];
         assert_eq!(bytes_of(&header, &[1, 2, 3, 4]), bytes);
         assert_eq!(super::read(&bytes), Ok((header, &[1, 2, 3, 4][..])));
     }

@@ -306,6 +306,8 @@ class Port:
     def send(self, tlp: Tlp | _Bytes, *, begun_ps: int | None = None) -> None:
         """Sends a TLP, whose last byte leaves the core now and whose first byte left it at
         `begun_ps`. `PortError` says why it cannot be; its kind is `busy` where `room` is false."""
+    def config_read(self, offset: int) -> int:
+        """A double word of the endpoint's configuration space."""
     @property
     def id(self) -> int:
         """Bus, device and function of the endpoint."""

@@ -3,7 +3,7 @@
 
 `Clocked` lets a lab's time follow the simulator's. `TlpSource` shows the core the TLPs that arrive
 at its endpoint, `TlpSink` takes those that it sends; both are streams with header and data side by
-side, as many open cores have them. `docs/how-to/own-core.md` shows a test.
+side, as many open cores have them. `docs/tutorials/own-core.md` shows a test.
 
 It needs cocotb 2 and is not imported with the package.
 """
