@@ -29,3 +29,10 @@ def test_topology_example(tmp_path: Path) -> None:
         }
     assert rates["4", "256"] < rates["8", "128"] < rates["8", "256"] < rates["16", "256"]
     assert ElementTree.parse(tmp_path / "topology.svg").getroot().tag.endswith("svg")
+
+
+def test_card_example() -> None:
+    command = [sys.executable, str(EXAMPLES / "card_in_python.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "register 0x10 is 42, read in 461688 ps\n"

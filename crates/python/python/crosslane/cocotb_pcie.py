@@ -15,9 +15,9 @@ from typing import Any
 import cocotb
 from cocotb.queue import Queue
 from cocotb.triggers import Lock, RisingEdge
-from cocotbext.pcie.core.port import FcChannelState
-from cocotbext.pcie.core.tlp import Tlp as Wire
-from cocotbext.pcie.core.utils import PcieId
+from cocotbext.pcie.core.port import SimPort  # type: ignore[import-untyped]
+from cocotbext.pcie.core.tlp import Tlp as Wire  # type: ignore[import-untyped]
+from cocotbext.pcie.core.utils import PcieId  # type: ignore[import-untyped]
 
 from crosslane._errors import ArgumentError
 from crosslane._native import Port, Tlp
@@ -34,20 +34,24 @@ IS_64_BIT, IS_PREFETCHABLE = 4, 8
 
 class LabLink:
     """The link between a device of cocotbext-pcie and the lab, in place of the device's own port.
-    Its function gets BARs, numbers and settings from the lab, whose host has enumerated it; BARs
-    that the test has configured must have the sizes of the lab. The model takes what arrives as
-    soon as it can; what it sends waits for room, and so for credits, in the order in which the
-    model sends it."""
+    Make it directly behind the device, before time passes. The device's function gets BARs, numbers
+    and settings from the lab, whose host has enumerated it; BARs that the test has configured must
+    have the sizes of the lab. The model takes what arrives as soon as it comes; what it sends waits
+    for room, and so for credits, in the order in which the model sends it."""
 
     def __init__(self, clocked: Clocked, port: Port, device: Any) -> None:
         self.log = logging.getLogger("cocotb.crosslane")
+        # The model's own port gets a partner that never sends a TLP: it ends the exchange of
+        # credits, which the model shows to the core.
+        own = device.upstream_port
+        own.connect(SimPort(fc_init=[CREDITS] * 8))
         # What a model looks for at its port.
         self.parent: Any = None
         self.rx_handler: Callable[[Any], Awaitable[None]]
-        self.fc_state = [FcChannelState(CREDITS) for _ in range(8)]
-        self.max_link_speed = self.cur_link_speed = None
-        self.max_link_width = self.cur_link_width = None
-        self.max_payload_size = 128
+        self.fc_state = own.fc_state
+        self.max_link_speed, self.max_link_width = own.max_link_speed, own.max_link_width
+        self.cur_link_speed, self.cur_link_width = own.cur_link_speed, own.cur_link_width
+        self.max_payload_size = own.max_payload_size
         #: Times at which TLPs have left the model, ps, each with its TLP.
         self.sent: list[tuple[int, Tlp]] = []
         self._clocked, self._port, self._device = clocked, port, device
@@ -56,8 +60,6 @@ class LabLink:
         self._settings: dict[str, Any] = {}
         self._configure_bars()
         self._configure()
-        own = device.upstream_port
-        self.max_link_speed, self.max_link_width = own.max_link_speed, own.max_link_width
         device.set_port(self)
         clocked.add(self)
         cocotb.start_soon(self._hand_on())
