@@ -57,7 +57,6 @@ async def a_lab_is_above_the_hard_block(dut):
         await until(dut, lambda: memory.read(SIZE, SIZE) == read, 4000)
         kinds = [tlp.kind for _, tlp in link.sent]
         assert kinds.count("memory_read") == 4 and kinds.count("memory_write") == 4
-        clocked.stop()
 
 
 def test_hard_block():

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A card with one register, in plain Python, in the place of a lab's endpoint.
 
-    python examples/python/card_in_python.py
+python examples/python/card_in_python.py
 """
 
 import crosslane

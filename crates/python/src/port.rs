@@ -2,7 +2,9 @@
 //! TLPs of an endpoint whose logic is outside of the lab, as Python code takes and sends them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use crosslane::device::kit::Place;
 use crosslane::device::outside::{Arrived, OutsideDevice, SendError, Which};
 use crosslane::fabric::{DevicePort, NodeId};
 use crosslane::pcie::tlp::layout;
@@ -23,8 +25,19 @@ const MOST_TLP_BYTES: u64 = 16 + 4096;
 pub struct Tlp {
     header: Header,
     payload: Vec<u8>,
-    /// Of a TLP that has arrived: its number, its time, and the BAR of a request with the offset.
-    arrived: Option<(u64, Picoseconds, Option<(usize, u64)>)>,
+    arrived: Option<Arrival>,
+}
+
+/// Beside a TLP that has arrived.
+#[derive(Clone, Copy)]
+struct Arrival {
+    /// Port at which it has arrived.
+    port: u64,
+    /// Its number there.
+    number: u64,
+    time: Picoseconds,
+    /// BAR of a request, and the offset of its first byte there.
+    place: Option<Place>,
 }
 
 /// Words of the kinds that endpoints take and send.
@@ -87,14 +100,6 @@ impl Tlp {
     /// Whether it is a memory request.
     fn is_request(&self) -> bool {
         self.header.kind.is_routed_by_address()
-    }
-}
-
-impl From<Arrived> for Tlp {
-    fn from(arrived: Arrived) -> Self {
-        let Arrived { number, time, header, payload, place } = arrived;
-        let place = place.map(|place| (place.bar, place.offset));
-        Self { header, payload, arrived: Some((number, time, place)) }
     }
 }
 
@@ -308,25 +313,27 @@ impl Tlp {
     /// Time at which it reached the endpoint's logic, ps.
     #[getter]
     fn time_ps(&self) -> Option<u64> {
-        self.arrived.map(|(_, time, _)| time.0)
+        self.arrived.map(|arrival| arrival.time.0)
     }
 
     /// BAR that a request has hit.
     #[getter]
     fn bar(&self) -> Option<usize> {
-        self.arrived.and_then(|(_, _, place)| place).map(|(bar, _)| bar)
+        self.arrived.and_then(|arrival| arrival.place).map(|place| place.bar)
     }
 
     /// Offset of its first byte in that BAR.
     #[getter]
     fn offset(&self) -> Option<u64> {
-        self.arrived.and_then(|(_, _, place)| place).map(|(_, offset)| offset)
+        self.arrived.and_then(|arrival| arrival.place).map(|place| place.offset)
     }
 
     fn __repr__(&self) -> String {
         let line = crosslane::fabric::trace::HeaderLine(&self.header).to_string();
         match self.arrived {
-            Some((_, time, _)) => format!("<crosslane.Tlp {line}, arrived at {} ps>", time.0),
+            Some(arrival) => {
+                format!("<crosslane.Tlp {line}, arrived at {} ps>", arrival.time.0)
+            }
             None => format!("<crosslane.Tlp {line}>"),
         }
     }
@@ -345,12 +352,15 @@ pub struct Port {
     #[pyo3(get)]
     name: String,
     node: NodeId,
+    /// Number among all ports of the process.
+    number: u64,
 }
 
 impl Port {
     /// Makes the port of an endpoint.
-    pub const fn new(live: Arc<Live>, name: String, node: NodeId) -> Self {
-        Self { live, name, node }
+    pub fn new(live: Arc<Live>, name: String, node: NodeId) -> Self {
+        static PORTS: AtomicU64 = AtomicU64::new(0);
+        Self { live, name, node, number: PORTS.fetch_add(1, Ordering::Relaxed) }
     }
 
     /// Makes a call with the endpoint's device.
@@ -398,14 +408,17 @@ impl Port {
             }
             Ok(taken)
         })?;
-        Ok(taken.map(Tlp::from))
+        Ok(taken.map(|Arrived { number, time, header, payload, place }| {
+            let arrived = Some(Arrival { port: self.number, number, time, place });
+            Tlp { header, payload, arrived }
+        }))
     }
 
     /// Frees the receive buffer of a TLP that was taken with `hold`.
     fn release(&self, py: Python<'_>, tlp: &Bound<'_, Tlp>) -> PyResult<()> {
-        let arrived = tlp.get().arrived;
+        let here = tlp.get().arrived.filter(|arrival| arrival.port == self.number);
         self.device(py, |device, port| {
-            match arrived.is_some_and(|(number, ..)| device.release(number, port)) {
+            match here.is_some_and(|arrival| device.release(arrival.number, port)) {
                 true => Ok(()),
                 false => Err(Failure::argument("the TLP holds no receive buffer of this port")),
             }

@@ -76,7 +76,7 @@ class Clocked:
         self._parts.append(part)
 
     def stop(self) -> None:
-        """Ends the coupling: the lab stays where it is, and may be closed."""
+        """Ends the coupling, for a test that goes on without the lab."""
         self._task.cancel()
 
     async def result(self, operation: Operation[T], within_ps: int = 1_000_000_000) -> T:
