@@ -394,6 +394,7 @@ impl RunningLab {
     /// Starts flows between the lab's own endpoints and memories, as those of `Lab.run`.
     #[pyo3(signature = (*flows, operations = None, outstanding = None, window = None,
                         relaxed = false, random = false))]
+    #[expect(clippy::too_many_arguments, reason = "options of flows, by name")]
     fn traffic(
         &self,
         py: Python<'_>,

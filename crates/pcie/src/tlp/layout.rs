@@ -12,21 +12,21 @@ use super::{Attributes, CompletionStatus, Header, TlpKind};
 use crate::kinds;
 use crate::units::{BusAddress, RoutingId, Tag};
 
-/// Fmt and Type of the TLPs that are read (PCIe 6.x 2.2.1, table 2-3).
-const MEMORY_READ: u8 = 0b000_00000;
-const MEMORY_READ_64: u8 = 0b001_00000;
-const MEMORY_WRITE: u8 = 0b010_00000;
-const MEMORY_WRITE_64: u8 = 0b011_00000;
-const COMPLETION: u8 = 0b000_01010;
-const COMPLETION_DATA: u8 = 0b010_01010;
+/// Fmt, the upper three bits, and Type of the TLPs that are read (PCIe 6.x 2.2.1).
+const MEMORY_READ: u8 = 0x00;
+const MEMORY_READ_64: u8 = 0x20;
+const MEMORY_WRITE: u8 = 0x40;
+const MEMORY_WRITE_64: u8 = 0x60;
+const COMPLETION: u8 = 0x0a;
+const COMPLETION_DATA: u8 = 0x4a;
 /// Those that are only written.
-const CONFIGURATION_READ: u8 = 0b000_00100;
-const CONFIGURATION_WRITE: u8 = 0b010_00100;
-const MESSAGE: u8 = 0b001_10000;
+const CONFIGURATION_READ: u8 = 0x04;
+const CONFIGURATION_WRITE: u8 = 0x44;
+const MESSAGE: u8 = 0x30;
 /// Fmt bit: a header of 4 DW.
-const FOUR_DW: u8 = 0b001_00000;
+const FOUR_DW: u8 = 0x20;
 /// Fmt bit: a payload follows.
-const WITH_DATA: u8 = 0b010_00000;
+const WITH_DATA: u8 = 0x40;
 
 /// Bytes of a short header and of a long one.
 const SHORT_BYTES: usize = 12;
@@ -352,8 +352,8 @@ mod tests {
         let answer = Header::completion_data(&read, ID, read.address, 64, 64);
         let (high, answer) = (bytes_of(&high, &[]), bytes_of(&answer, &[0; 64]));
         for (bytes, at, value, error) in [
-            (&write, 0, 0b011_00000, "a TLP of 24 B by its header has 20 B"),
-            (&write, 0, 0b010_00100, "Fmt 0b010 and Type 0b00100"),
+            (&write, 0, 0x60, "a TLP of 24 B by its header has 20 B"),
+            (&write, 0, 0x44, "Fmt 0b010 and Type 0b00100"),
             (&write, 1, 0x10, "the traffic class is 1"),
             (&write, 1, 1, "TH is 1"),
             (&write, 2, 0x80, "TD is 1"),
