@@ -202,6 +202,19 @@ def test_held_tlps_hold_their_credits(running: RunningLab, port: Port, host: Hos
         port.release(held[0])
 
 
+def test_a_tlp_belongs_to_its_port() -> None:
+    with LAB.attach("card0", "card1") as running:
+        first, second = running.port("card0"), running.port("card1")
+        for name in ("card0", "card1"):
+            running.host().write_register(name, 0, 0, 1)
+        running.advance(FAR_PS)
+        tlp = first.receive(hold=True)
+        assert tlp is not None and second.receive(hold=True) is not None
+        with pytest.raises(crosslane.ArgumentError, match="no receive buffer of this port"):
+            second.release(tlp)
+        first.release(tlp)
+
+
 def test_bad_tlps_are_refused_by_their_reason(port: Port, host: Host) -> None:
     write = bytes(Tlp.memory_write(0x1000, bytes(8), requester=port.id))
     other = Tlp.memory_write(0x1000, bytes(8), requester=port.id ^ 0x100)
