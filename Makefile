@@ -54,6 +54,9 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 PACKAGE := $(TARGET_DIR)/python
 SCRIPTS := crates/python/crosslane.data/scripts
 
+# The core in a lab needs the Python package: `check-python` runs it.
+GATEWARE_TESTS := gateware examples --ignore examples/own_core
+
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
@@ -111,21 +114,34 @@ check-speed: ## instructions of the simulator for each TLP and link, within 5 % 
 check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
-python-package: $(TOOLS)
-	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
+# The Python package where the tests find it.
+define package
 	rm -rf $(PACKAGE)
 	mkdir -p $(PACKAGE)
 	cp -r crates/python/python/crosslane $(PACKAGE)
 	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
+endef
+PACKAGED := PYTHONPATH=$(abspath $(PACKAGE))
+OWN_CORE := $(PACKAGED) $(VENV)/bin/python -B -m pytest -q -p no:cacheprovider examples/own_core
 
-notebook: python-package ## write the outputs of the notebook of examples/python anew
-	PYTHONPATH=$(abspath $(PACKAGE)) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
+notebook: $(TOOLS) ## write the outputs of the notebook of examples/python anew
+	$(CARGO) build --locked -p crosslane-python
+	$(package)
+	$(PACKAGED) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
 
-check-python: python-package ## the Python package of the debug build: its tests, and its stubs by mypy
-	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy, and a core in a lab
+	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
+	$(package)
+	cd crates/python && $(PACKAGED) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
+	$(OWN_CORE)
+
+check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb; a part of check-python
+	$(CARGO) build --locked -p crosslane-python
+	$(package)
+	$(OWN_CORE)
 
 wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
 	$(CARGO) build --release --locked -p crosslane-cli
@@ -151,10 +167,10 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
-	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
+	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
-	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
 check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
 	$(BUILD_TESTS)

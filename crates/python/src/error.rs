@@ -61,6 +61,11 @@ impl Failure {
         Self::new("DriverError", ErrorKind::Busy, message)
     }
 
+    /// A TLP that a port refuses.
+    pub fn port(kind: ErrorKind, message: impl Display) -> Self {
+        Self::new("PortError", kind, message)
+    }
+
     /// A wait that has ended before what it waited for.
     pub fn deadline(message: impl Display) -> Self {
         Self::new("DeadlineError", ErrorKind::Timeout, message)

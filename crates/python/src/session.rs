@@ -281,10 +281,11 @@ thread_local! {
 
 /// A call of a session in this thread. There is one at a time: a second one, of a signal handler,
 /// would wait for the first for ever.
-struct Inside;
+pub struct Inside;
 
 impl Inside {
-    fn enter(name: &str) -> Result<Self, Failure> {
+    /// Enters a call.
+    pub fn enter(name: &str) -> Result<Self, Failure> {
         match IS_INSIDE.replace(true) {
             true => Err(Failure::busy(format!(
                 "{name}: a call of this thread is under way, which a signal has interrupted"

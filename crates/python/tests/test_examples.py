@@ -81,3 +81,10 @@ def test_stencil_refuses_strips_that_do_not_fit() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "126 rows" in done.stderr
+
+
+def test_card_example() -> None:
+    command = [sys.executable, str(EXAMPLES / "card_in_python.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "register 0x10 is 42, read in 463173 ps\n"

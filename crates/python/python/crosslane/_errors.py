@@ -83,6 +83,10 @@ class NetworkError(_MovedError):
     """A failed message of a network processor, or a link that does not come up."""
 
 
+class PortError(Error):
+    """A TLP that cannot be sent: malformed, against the function's settings, or without credits."""
+
+
 class BusError(Error):
     """The host's bus or its memory refused."""
 

@@ -2,7 +2,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, final
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
 
 from typing_extensions import Buffer as _Bytes
 
@@ -14,6 +14,7 @@ _Level = Literal["accepted", "sent", "visible", "acknowledged"]
 _Kind = Literal["h2c", "c2h", "peer"]
 #: The generator, what comes in from host memory, or a receive queue by its number.
 _Source = Literal["generator", "h2c"] | int
+_T = TypeVar("_T", covariant=True)
 
 class _DlPack(Protocol):
     def __dlpack__(self) -> Any: ...
@@ -110,6 +111,10 @@ class Lab:
         self, card: str | None = None, *, rounds: int = 200, large: int = 4194304, seed: int = 1
     ) -> Result:
         """Single accesses and transfers: `crosslane bench overhead`."""
+    def attach(self, *endpoints: str, seed: int = 1) -> RunningLab:
+        """Runs the lab step by step beside code outside of it, whose logic takes the place of these
+        endpoints. BARs, MSI-X, credits and latencies are those of the lab file; all other endpoints
+        are generic."""
     def _repr_svg_(self) -> str: ...
     def _loads_svg(self, loads: str) -> str: ...
 
@@ -477,3 +482,241 @@ class Completed:
     def seconds(self) -> float: ...
     @property
     def bytes_per_second(self) -> float: ...
+
+@final
+class RunningLab:
+    """A lab that runs beside code outside of it, which takes the place of some of its endpoints.
+    Its time moves only by `advance` and by calls that wait. A context manager."""
+
+    def port(self, endpoint: str | None = None) -> Port:
+        """The port of an endpoint that is attached; of the only one by default."""
+    def host(self, name: str | None = None) -> Host:
+        """A host by its name; the only one by default."""
+    def advance(self, until_ps: int) -> None:
+        """Runs the lab until a time: everything that happens up to then has happened."""
+    @property
+    def now_ps(self) -> int: ...
+    def traffic(
+        self,
+        *flows: str,
+        operations: int | None = None,
+        outstanding: int | None = None,
+        window: int | None = None,
+        relaxed: bool = False,
+        random: bool = False,
+    ) -> list[Flow]:
+        """Starts flows between the lab's own endpoints and memories, as those of `Lab.run`. Flows
+        to a host get memory that nothing else has."""
+    @property
+    def errors(self) -> list[str]:
+        """Errors that ports have detected so far."""
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None:
+        """Ends it, and raises what ports have detected."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class Flow:
+    """A flow of a running lab."""
+
+    @property
+    def name(self) -> str: ...
+    def report(self) -> dict[str, Any]:
+        """Its counts and times so far."""
+
+@final
+class Port:
+    """The place of an endpoint that code outside has taken."""
+
+    @property
+    def name(self) -> str: ...
+    def receive(
+        self,
+        which: Literal["any", "requests", "completions"] = "any",
+        *,
+        hold: bool = False,
+    ) -> Tlp | None:
+        """Takes the oldest TLP that has arrived and was not taken. Its receive buffer is freed, or
+        with `hold` kept until `release`. A completion is not handed out ahead of a posted request
+        that came before it."""
+    def release(self, tlp: Tlp) -> None:
+        """Frees the receive buffer of a TLP that was taken with `hold`: its credits return."""
+    def wait(self, until_ps: int) -> bool:
+        """Runs the lab until a TLP waits here, at most until a time. Whether one does."""
+    @property
+    def waiting(self) -> int:
+        """Number of TLPs that wait to be taken."""
+    def room(self, class_: Literal["posted", "nonposted", "completion"] = "posted") -> bool:
+        """Whether a TLP of a class can be sent now: without credits the queue fills."""
+    def send(self, tlp: Tlp | _Bytes, *, begun_ps: int | None = None) -> None:
+        """Sends a TLP, whose last byte leaves the core now and whose first byte left it at
+        `begun_ps`. `PortError` says why it cannot be; its kind is `busy` where `room` is false."""
+    def config_read(self, offset: int) -> int:
+        """A double word of the endpoint's configuration space."""
+    @property
+    def id(self) -> int:
+        """Bus, device and function of the endpoint."""
+    @property
+    def function(self) -> dict[str, Any]:
+        """Settings of the function, as the host has made them."""
+
+@final
+class Tlp:
+    """A TLP: bytes in the layout of the specification, and the fields that they have."""
+
+    def __new__(cls, bytes: _Bytes) -> Self: ...
+    @staticmethod
+    def memory_write(address: int, data: _Bytes, *, requester: int) -> Tlp: ...
+    @staticmethod
+    def memory_read(address: int, nbytes: int, *, tag: int, requester: int) -> Tlp: ...
+    def completion(self, data: _Bytes, *, completer: int, skip: int = 0) -> Tlp:
+        """The completion of this read with data that begin `skip` bytes behind its start."""
+    def refusal(self, *, completer: int, abort: bool = False) -> Tlp:
+        """The completion of this read with Unsupported Request, or Completer Abort."""
+    def __bytes__(self) -> bytes: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def payload(self) -> bytes:
+        """Payload, whole double words."""
+    @property
+    def data(self) -> bytes:
+        """Bytes that a write's enables mark, or that a completion has for its read."""
+    @property
+    def kind(self) -> Literal["memory_write", "memory_read", "completion", "completion_data"]: ...
+    @property
+    def fmt(self) -> int: ...
+    @property
+    def type(self) -> int: ...
+    @property
+    def address(self) -> int:
+        """Address of a request's first byte; of a completion the low seven bits."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a request from the first to the last that is enabled."""
+    @property
+    def length_dw(self) -> int: ...
+    @property
+    def first_be(self) -> int: ...
+    @property
+    def last_be(self) -> int: ...
+    @property
+    def requester(self) -> int: ...
+    @property
+    def completer(self) -> int: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def byte_count(self) -> int: ...
+    @property
+    def poisoned(self) -> bool: ...
+    @property
+    def relaxed_ordering(self) -> bool: ...
+    @property
+    def no_snoop(self) -> bool: ...
+    @property
+    def id_based_ordering(self) -> bool: ...
+    @property
+    def time_ps(self) -> int | None:
+        """Time at which it reached the endpoint's logic; `None` if it has not arrived anywhere."""
+    @property
+    def bar(self) -> int | None:
+        """BAR that a request has hit."""
+    @property
+    def offset(self) -> int | None:
+        """Offset of its first byte in that BAR."""
+
+@final
+class Operation(Generic[_T]):
+    """Something that a host does in simulated time. It has begun when it is made."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def begun_ps(self) -> int: ...
+    @property
+    def ended_ps(self) -> int | None: ...
+    def result(self) -> _T:
+        """Its result, or its error raised."""
+    def wait(self, until_ps: int | None = None) -> _T:
+        """Runs the lab until it has ended, at most until a time; then `DeadlineError`. For labs
+        beside which no simulator runs."""
+
+@final
+class Host:
+    """A host of a running lab: its processor's accesses, memory for devices, interrupts."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """Functions below it, as it has enumerated them: name, id, kind and placed BARs (number,
+        address, bytes)."""
+    def config_read(self, endpoint: str, offset: int) -> int:
+        """A double word of an endpoint's configuration space, in no simulated time."""
+    def config_write(
+        self, endpoint: str, offset: int, value: int, byte_enables: int = 0xF
+    ) -> None: ...
+    def store(
+        self,
+        endpoint: str,
+        bar: int,
+        offset: int,
+        data: _Bytes,
+        *,
+        width: int = 4,
+        combined: bool = False,
+    ) -> Operation[None]:
+        """Stores bytes behind a BAR, `width` at a time. It ends when they have left the core."""
+    def load(self, endpoint: str, bar: int, offset: int, nbytes: int) -> Operation[bytes]: ...
+    def write_register(
+        self, endpoint: str, bar: int, offset: int, value: int
+    ) -> Operation[None]: ...
+    def read_register(self, endpoint: str, bar: int, offset: int) -> Operation[int]: ...
+    def fence(self) -> Operation[None]: ...
+    def sleep(self, span_ps: int) -> Operation[None]: ...
+    def work(self, span_ps: int) -> Operation[None]:
+        """Keeps the core busy."""
+    def memory(self, endpoint: str, nbytes: int, *, huge: bool = True) -> Operation[HostMemory]:
+        """Memory that an endpoint reaches: allocated, pinned, and mapped by an IOMMU."""
+    def enable_interrupts(self, endpoint: str, vectors: int = 1) -> Operation[None]:
+        """Writes the endpoint's MSI-X table, by stores to it, and enables it."""
+    def wait_interrupt(
+        self, endpoint: str, vector: int = 0, *, within_ps: int = 10_000_000_000
+    ) -> Operation[int]:
+        """Interrupts of a vector since the last such wait; at least one."""
+    def wait_memory(
+        self,
+        memory: HostMemory,
+        offset: int,
+        seen: int = 0,
+        *,
+        within_ps: int = 10_000_000_000,
+    ) -> Operation[int]:
+        """The value of a 32-bit word when it is no longer `seen`."""
+
+@final
+class HostMemory:
+    """Memory of a host that an endpoint reaches."""
+
+    @property
+    def address(self) -> int:
+        """Address of its first byte, as the endpoint has to send it."""
+    @property
+    def segments(self) -> list[tuple[int, int]]:
+        """Addresses and lengths of its runs."""
+    @property
+    def nbytes(self) -> int: ...
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes: ...
+    def write(self, offset: int, data: _Bytes) -> None: ...
+    def __len__(self) -> int: ...
