@@ -70,7 +70,7 @@ STEPS = [
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
-    Step("check-site", after=("check-run",), writes="release"),
+    Step("check-site", after=("check-run", "check-doc"), writes="release"),
     Step("check-doc", writes="debug"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),
