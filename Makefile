@@ -41,7 +41,8 @@ build_release = $(CARGO) build --release --locked $(or $(PRODUCTS),$(addprefix -
 MPI := --features crosslane-cli/mpi
 
 # Test programs that have passed before are not run again (tools/test_runner.py).
-HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
+HOST_TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+HOST := $(shell echo $(HOST_TARGET) | tr a-z- A-Z_)
 REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
 
 # Builds all test programs, examples and the program itself. The checks that run one of these build
@@ -67,7 +68,7 @@ API_DIR := $(TARGET_DIR)/api
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc api-doc \
 	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-python bench-overhead \
-	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
+	bench-document fuzz corpus torture mutations miri tsan fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
 
 help: ## this list
@@ -264,6 +265,13 @@ torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everyth
 miri: ## the pure crates under miri, which finds undefined behaviour
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \
 		$(CARGO) +nightly miri test --locked -p crosslane-pcie -p crosslane-torus-link --lib
+
+tsan: ## threads of a C program that share a card, under ThreadSanitizer: Rust's own library is compiled for it, too
+	$(BUILD_TESTS)
+	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly build -Zbuild-std --locked -p crosslane-capi \
+		--target $(HOST_TARGET) --target-dir $(TARGET_DIR)/tsan
+	crates/capi/tsan.sh $(TARGET_DIR)/tsan/$(HOST_TARGET)/debug/libcrosslane_capi.a $(TARGET_DIR)/debug/crosslane \
+		$(TARGET_DIR)/tsan/run
 
 mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
 	CARGO=$(CARGO) $(PYTHON) tools/mutations.py

@@ -13,7 +13,7 @@ use crosslane::driver::{
     Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Notification, Target, Ticket, Transfer, TransferError,
 };
-use crosslane::host::{Bus, ErrorKind};
+use crosslane::host::ErrorKind;
 use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 

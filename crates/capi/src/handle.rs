@@ -59,6 +59,12 @@ fn is_inherited(tag: u64) -> bool {
     (FIRST_TAG..FIRST_OWN_TAG.load(Ordering::Relaxed)).contains(&tag)
 }
 
+/// Whether a tag is, or was, that of a shared table of this process.
+fn is_shared(tag: u64) -> bool {
+    let known = FIRST_OWN_TAG.load(Ordering::Relaxed)..NEXT_TAG.load(Ordering::Relaxed);
+    tag & SHARED_BIT != 0 && known.contains(&tag)
+}
+
 /// Takes the next tag. From the first on, forks are noticed.
 fn next_tag() -> Result<u64> {
     static NOTICE: Once = Once::new();
@@ -309,16 +315,17 @@ impl Thread {
     fn table<T: Handled>(&mut self, handle: *const T::Opaque) -> Result<&mut Table> {
         let number = handle.addr() as u64;
         let tag = number >> TAG_SHIFT;
-        if tag & SHARED_BIT != 0 && !is_inherited(tag) {
+        if is_shared(tag) {
             if matches!(self.used, Used::None) {
                 let found = lock(&registry().by_tag).get(&tag).copied();
                 let shared = found.ok_or_else(|| foreign::<T>(number))?;
                 self.used = Used::Shared(shared, shared.lock());
             }
-            return match &mut self.used {
-                Used::Shared(_, table) if table.tag == tag => Ok(&mut **table),
+            let Used::Shared(_, table) = &mut self.used else { return Err(mixed::<T>(number)) };
+            return match table.tag {
+                own if own == tag => Ok(table),
                 // It was closed while this call waited for the lock.
-                Used::Shared(_, table) if table.tag == 0 => Err(foreign::<T>(number)),
+                0 => Err(foreign::<T>(number)),
                 _ => Err(mixed::<T>(number)),
             };
         }
