@@ -270,8 +270,9 @@ tsan: ## threads of a C program that share a card, under ThreadSanitizer: Rust's
 	$(BUILD_TESTS)
 	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly build -Zbuild-std --locked -p crosslane-capi \
 		--target $(HOST_TARGET) --target-dir $(TARGET_DIR)/tsan
-	crates/capi/tsan.sh $(TARGET_DIR)/tsan/$(HOST_TARGET)/debug/libcrosslane_capi.a $(TARGET_DIR)/debug/crosslane \
-		$(TARGET_DIR)/tsan/run
+	crates/capi/tsan.sh $(TARGET_DIR)/tsan/$(HOST_TARGET)/debug/libcrosslane_capi.a \
+		$$(rustc +nightly --print sysroot)/lib/rustlib/$(HOST_TARGET)/lib/librustc-nightly_rt.tsan.a \
+		$(TARGET_DIR)/debug/crosslane $(TARGET_DIR)/tsan/run
 
 mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
 	CARGO=$(CARGO) $(PYTHON) tools/mutations.py

@@ -1,19 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# tsan.sh ARCHIVE PROGRAM FOLDER: runs the test of threads under ThreadSanitizer, with a card of a lab
+# tsan.sh ARCHIVE RUNTIME PROGRAM FOLDER: runs the test of threads under ThreadSanitizer, with a card of a lab
 # and with one that PROGRAM serves. ARCHIVE is the C library, compiled with the sanitizer, as Rust's
-# own library has to be: it sees what locks order only in code that it has compiled.
+# own library has to be: it sees what locks order only in code that it has compiled. RUNTIME is the
+# sanitizer's archive of the same Rust; the C compiler's own lacks what that calls.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 archive=$1
-program=$2
-folder=$3
+runtime=$2
+program=$3
+folder=$4
 mkdir -p "$folder"
 test=$folder/threads
 socket=$folder/card
 "${CC:-cc}" -std=c11 -D_GNU_SOURCE -g -O1 -fsanitize=thread -I "$here/include" "$here/tests/c/threads.c" \
-	"$archive" -o "$test" -lgcc_s -lutil -lrt -lpthread -lm -ldl
-# Tests of fork have threads in the parent; the child's report would come late.
+	-c -o "$test.o"
+"${CC:-cc}" "$test.o" "$archive" -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive -o "$test" -lgcc_s -lutil -lrt -lpthread -lm -ldl \
+	-lresolv
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66 ${TSAN_OPTIONS:-}"
 "$test"
 rm -f "$socket"
