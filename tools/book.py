@@ -3,8 +3,8 @@
 """Builds the documentation site with mdBook: `book.py PROGRAM API` makes `target/site`.
 
 `docs/README.md` is its first page and its table of contents: each heading with a table of pages is
-a part. Pages of commands are made by the program. The reference of the Rust crates that users stand
-on is what cargo has made in the folder API; it becomes the folder `rust`. Files of the tree that pages link to become pages
+a part. Pages of commands are made by the program. The reference of the Rust crates, which cargo has
+made in the folder API, becomes the folder `rust`. Files of the tree that pages link to become pages
 too. Beside each HTML page lies its Markdown, and `llms.txt` lists them. At the end every link,
 anchor and resource is checked: nothing may lead nowhere, and nothing may be loaded from elsewhere.
 """
@@ -121,7 +121,7 @@ def commands_of(page: str) -> list[Entry]:
 
 
 def crates() -> dict[str, str]:
-    """The crates whose manifests do not say that they are not published, with their descriptions."""
+    """The crates that are published, as their manifests say, with their descriptions."""
     found = {}
     for path in sorted((ROOT / "crates").glob("*/Cargo.toml")):
         package = tomllib.loads(path.read_text())["package"]
@@ -132,8 +132,8 @@ def crates() -> dict[str, str]:
 
 def api_page(found: dict[str, str]) -> str:
     """The page that lists crates, each with a link to its reference."""
-    lines = ["# The API in Rust", "", "A program needs the first only; it has the others as modules."]
-    lines += ["", "| crate | what it has |", "| --- | --- |"]
+    words = "A program needs the first only; it has the others as modules."
+    lines = ["# The API in Rust", "", words, "", "| crate | what it has |", "| --- | --- |"]
     for name, description in found.items():
         place = f"{RUST}/{name.replace('-', '_')}/index.html"
         lines.append(f"| [{name}]({place}) | {description} |")

@@ -102,20 +102,24 @@ impl SessionObject {
     }
 
     /// Runs an asynchronous call to its end.
+    #[inline]
     pub fn run<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T>
     where
         Failure: From<E>,
     {
-        Ok(self.run_plain(call)??)
+        // Pinned where it is made: it is too large to be handed on by value.
+        Ok(self.run_plain(pin!(call))??)
     }
 
     /// Runs a part of a wait that may be given up and begun again: to its outcome, or at most until
     /// a time. The part is short if other threads may want the session.
+    #[inline]
     pub fn run_slice<T>(
         &self,
         until: Picoseconds,
         wait: impl Future<Output = T>,
     ) -> Result<Option<T>> {
+        let wait = pin!(wait);
         let is_sliced = self.is_shared && self.session.inner().simulation().is_none();
         let until = if is_sliced { until.min(self.bus().after(SLICE)) } else { until };
         if until == Picoseconds::NEVER {
@@ -123,7 +127,7 @@ impl SessionObject {
         }
         self.run_plain(async {
             let sleep = pin!(self.bus().sleep_until(until));
-            match select(pin!(wait), sleep).await {
+            match select(wait, sleep).await {
                 Either::Left((outcome, _)) => Some(outcome),
                 Either::Right(_) => None,
             }
@@ -137,6 +141,7 @@ impl SessionObject {
     }
 
     /// Runs a call that cannot fail by itself.
+    #[inline]
     pub fn run_plain<T>(&self, call: impl Future<Output = T>) -> Result<T> {
         Ok(self.session.inner().block_on(call).map_err(Error::from)?)
     }

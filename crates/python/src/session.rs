@@ -379,7 +379,8 @@ impl State {
     where
         Failure: From<E>,
     {
-        self.session.block_on(until_signal(call))?
+        // Pinned where they are made: futures are too large to be handed on by value.
+        self.session.block_on(pin!(until_signal(pin!(call))))?
     }
 
     /// Returns the engine of a card, opened if it was not.
@@ -445,7 +446,7 @@ impl State {
         let State { session, lines, .. } = self;
         let line = lines.get_mut(&key).ok_or_else(|| Failure::closed("the channel is closed"))?;
         let channel = &mut line.channel;
-        let tickets = session.block_on(until_signal(async {
+        let posted = pin!(async {
             let transfer = std::slice::from_ref(&transfer);
             match channel.post(transfer).await {
                 Err(DriverError::Stopped { .. }) => {
@@ -454,7 +455,8 @@ impl State {
                 }
                 posted => posted,
             }
-        }))??;
+        });
+        let tickets = session.block_on(pin!(until_signal(posted)))??;
         let Some(&Ticket(ticket)) = tickets.first() else {
             return Err(Failure::argument("nothing was posted"));
         };
@@ -475,14 +477,15 @@ impl State {
         }
         let bus = session.bus().clone();
         let channel = &mut line.channel;
-        let waited = session.block_on(until_signal(async move {
+        let waited = pin!(async move {
             let waiting = pin!(channel.wait(Ticket(ticket)));
             let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
             match select(waiting, pin!(bus.sleep_until(until))).await {
                 Either::Left((outcome, _)) => Ok(Some(outcome)),
                 Either::Right(_) => Ok(None),
             }
-        }))??;
+        });
+        let waited = session.block_on(pin!(until_signal(waited)))??;
         if waited.is_some() {
             line.end(ticket);
         }

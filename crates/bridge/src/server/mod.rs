@@ -29,8 +29,8 @@ use crate::messages::MAX_NAME_BYTES;
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
 use crate::slots::{ClientId, Ring};
-use shares::Shares;
 use crate::stage::Stage;
+use shares::Shares;
 
 /// Most clients served at once; further ones wait to be accepted.
 const MOST_CLIENTS: usize = 256;

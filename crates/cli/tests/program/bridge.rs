@@ -225,7 +225,8 @@ fn processes_have_equal_shares_of_one_card() {
         let clients: Vec<_> = (0..CLIENTS).map(one).collect();
         // One more, with as much to do as all of them, ends in the middle.
         let mut killed = client(format!("put {long} {} --network tcp", place(CLIENTS)));
-        let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut killed =
+            killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
         std::thread::sleep(Duration::from_millis(450));
         killed.kill().expect("it can be killed");
         killed.wait().expect("it is gone");
