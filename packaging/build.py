@@ -64,15 +64,15 @@ def commit_time() -> int:
     return int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
 
 
-def staged(into: Path, library_folder: str) -> Path:
-    """A tree with all that is installed below `usr`, its library in `library_folder` there."""
+def staged(into: Path) -> Path:
+    """A tree with all that is installed below `usr`, its library in `usr/lib`."""
     shutil.rmtree(into, ignore_errors=True)
     make = [os.environ.get("MAKE", "make"), "--no-print-directory", "install"]
-    run(*make, f"DESTDIR={into}", "PREFIX=/usr", f"LIBDIR=/usr/{library_folder}", cwd=ROOT)
+    run(*make, f"DESTDIR={into}", "PREFIX=/usr", cwd=ROOT)
     usr = into / "usr"
     program = usr / "bin" / "crosslane"
     run("strip", program)
-    run("strip", "--strip-debug", usr / library_folder / "libcrosslane.a")
+    run("strip", "--strip-debug", usr / "lib/libcrosslane.a")
     for shell, path in COMPLETIONS.items():
         (usr / path).parent.mkdir(parents=True, exist_ok=True)
         (usr / path).write_text(run(program, "completions", shell))
@@ -86,6 +86,18 @@ def staged(into: Path, library_folder: str) -> Path:
     about.mkdir(parents=True, exist_ok=True)
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
         shutil.copy(ROOT / name, about / name)
+    return into
+
+
+def with_libraries_in(folder: str, tree: Path, into: Path) -> Path:
+    """A copy of a tree, its library in a folder below `usr/lib`."""
+    shutil.copytree(tree, into, symlinks=True)
+    libraries = into / "usr/lib"
+    libraries.rename(into / "usr/libraries")
+    libraries.mkdir()
+    (into / "usr/libraries").rename(libraries / folder)
+    config = libraries / folder / "pkgconfig/crosslane.pc"
+    config.write_text(config.read_text().replace("=/usr/lib\n", f"=/usr/lib/{folder}\n"))
     return into
 
 
@@ -226,7 +238,9 @@ def main() -> None:
     into, stage = TARGET / "packages", TARGET / "packages.stage"
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
-    plain = staged(stage / "plain", "lib")
+    shutil.rmtree(stage, ignore_errors=True)
+    plain = staged(stage / "plain")
+    tree = with_libraries_in(f"{machine}-linux-gnu", plain, stage / "debian")
     # Wherever it is unpacked, its pkg-config file finds it.
     config = plain / "usr/lib/pkgconfig/crosslane.pc"
     text = config.read_text().replace("prefix=/usr\n", "prefix=${pcfiledir}/../..\n")
@@ -234,7 +248,6 @@ def main() -> None:
     name = f"crosslane-{version()}-linux-{machine}"
     archive = packed(layer(plain / "usr", f"{name}/", commit_time()))
     (into / f"{name}.tar.gz").write_bytes(archive)
-    tree = staged(stage / "debian", f"lib/{machine}-linux-gnu")
     debian_package(tree, architecture, into)
     image(tree, architecture, into)
     shutil.copy(max((TARGET / "wheels").glob("*.whl"), key=lambda path: path.stat().st_mtime), into)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds the documentation site with mdBook: `book.py PROGRAM` makes `target/site`.
+"""Builds the documentation site with mdBook: `book.py PROGRAM API` makes `target/site`.
 
 `docs/README.md` is its first page and its table of contents: each heading with a table of pages is
-a part. Pages of commands are made by the program. Files of the tree that pages link to become pages
+a part. Pages of commands are made by the program. The reference of the Rust crates, which cargo has
+made in the folder API, becomes the folder `rust`. Files of the tree that pages link to become pages
 too. Beside each HTML page lies its Markdown, and `llms.txt` lists them. At the end every link,
 anchor and resource is checked: nothing may lead nowhere, and nothing may be loaded from elsewhere.
 """
@@ -18,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -39,12 +41,17 @@ TREE = "tree"
 # The part that has the pages of commands, and the first of these.
 REFERENCE = "Reference"
 COMMANDS = "commands/crosslane.md"
+# The page that lists the Rust crates, and the folder with their reference.
+API = "rust-api.md"
+RUST = "rust"
 # Endings of files that are copied as they are, not shown on a page.
 RAW = (".json", ".svg")
 LANGUAGES = {".rs": "rust", ".toml": "toml", ".py": "python", ".sv": "verilog", ".cu": "cpp"}
 
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 ROW = re.compile(r"^\| \[(?P<title>[^\]]+)\]\((?P<path>[^)]+)\) \| (?P<text>.*) \|$")
+# Lines of a source file, which rustdoc's script marks: only the first is an anchor.
+LINES = re.compile(r"(\d+)-\d+")
 COMMAND = re.compile(r"^(?P<indent> *)- \[(?P<title>[^\]]+)\]\((?P<path>[^)]+)\): (?P<text>.*)$")
 
 
@@ -113,6 +120,26 @@ def commands_of(page: str) -> list[Entry]:
             place = f"commands/{row['path']}"
             entries.append(Entry(row["title"], place, row["text"], 1 + len(row["indent"]) // 2))
     return entries
+
+
+def crates() -> dict[str, str]:
+    """The crates that are published, as their manifests say, with their descriptions."""
+    found = {}
+    for path in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        package = tomllib.loads(path.read_text())["package"]
+        if "publish" not in package:
+            found[package["name"]] = package["description"]
+    return dict(sorted(found.items()))
+
+
+def api_page(found: dict[str, str]) -> str:
+    """The page that lists crates, each with a link to its reference."""
+    words = "A program needs the first only; it has the others as modules."
+    lines = ["# The API in Rust", "", words, "", "| crate | what it has |", "| --- | --- |"]
+    for name, description in found.items():
+        place = f"{RUST}/{name.replace('-', '_')}/index.html"
+        lines.append(f"| [{name}]({place}) | {description} |")
+    return "\n".join([*lines, ""])
 
 
 def pieces(text: str) -> Iterator[tuple[bool, str]]:
@@ -305,6 +332,8 @@ def problem(site: Path, pages: dict[Path, Page], path: Path, tag: str, address: 
     if not target.exists():
         return f"{address} does not exist"
     anchor = unquote(parts.fragment)
+    if lines := LINES.fullmatch(anchor):
+        anchor = lines[1]
     if anchor and tag == "a" and target in pages and anchor not in pages[target].anchors:
         return f"{address}: there is no such heading"
     return None
@@ -349,6 +378,8 @@ def stage(program: Path, book: Path) -> list[Part]:
     for part in parts:
         if part.title == REFERENCE:
             part.entries = commands_of(commands.read_text()) + part.entries
+            part.entries.append(Entry("The API in Rust", API, "every public item of the crates"))
+    (source / API).write_text(api_page(crates()))
     # At the end: pages that others link to and nothing lists.
     others = sorted(path for path in stage.staged if path.endswith("/") or path != INDEX)
     files = [Entry(f"`{path}`", place_of(path), "") for path in others]
@@ -360,7 +391,7 @@ def stage(program: Path, book: Path) -> list[Part]:
     return parts
 
 
-def build(program: Path, site: Path) -> int:
+def build(program: Path, api: Path, site: Path) -> int:
     """Builds the site in place of an earlier one, and checks it; the number of its pages."""
     book = TARGET / "book"
     for folder in (book, site):
@@ -370,6 +401,7 @@ def build(program: Path, site: Path) -> int:
     for page in (book / "src").rglob("*.md"):
         if page.name != "SUMMARY.md":
             shutil.copy(page, site / page.relative_to(book / "src"))
+    shutil.copytree(api, site / RUST, ignore=shutil.ignore_patterns(".lock"))
     (site / "llms.txt").write_text(llms((ROOT / INDEX).read_text(), parts))
     if wrong := problems(site):
         raise BookError("\n".join(["the site has bad links:", *wrong]))
@@ -380,9 +412,11 @@ def main() -> int:
     """Builds the site."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=Path, help="the program whose commands have pages")
+    parser.add_argument("api", type=Path, help="folder with the reference that cargo has made")
+    arguments = parser.parse_args()
     site = TARGET / "site"
     try:
-        pages = build(parser.parse_args().program.resolve(), site)
+        pages = build(arguments.program.resolve(), arguments.api, site)
     except (BookError, subprocess.CalledProcessError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -70,8 +70,9 @@ STEPS = [
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
-    Step("check-site", after=("check-run",), writes="release"),
     Step("check-doc", writes="debug"),
+    # It takes in what `check-doc` has made.
+    Step("check-site", after=("check-run", "check-doc"), writes="release"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),

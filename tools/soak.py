@@ -39,6 +39,8 @@ STEPS = {
     Step("mutations", writes="debug"): "every mutation, each found by its seed",
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
     Step("miri", writes="debug"): "the pure crates under miri",
+    Step("tsan", writes="debug"): "threads that share a card through the C library, under "
+    "ThreadSanitizer",
     Step("test-vm-iommufd", writes="debug"): "cards by iommufd, on a kernel that is built for it",
 }
 

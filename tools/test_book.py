@@ -124,6 +124,8 @@ def test_llms_lists_every_page_in_plain_text():
         ('<a href="b.html#there">', None),
         ('<a href="https://example.org">', None),
         ('<img src="data:image/png;base64,A">', None),
+        ('<a href="b.html#7-9">', None),
+        ('<a href="b.html#8-9">', "b.html#8-9: there is no such heading"),
         ('<a href="b.html#gone">', "b.html#gone: there is no such heading"),
         ('<a href="c.html">', "c.html does not exist"),
         ('<a href="/b.html">', "is not relative"),
@@ -138,7 +140,7 @@ def test_bad_links_and_foreign_resources_are_found(tmp_path, body, fault):
     site = tmp_path / "site"
     site.mkdir()
     (site / "a.html").write_text(f"<html>{body}</html>")
-    (site / "b.html").write_text('<h1 id="there">B</h1>')
+    (site / "b.html").write_text('<h1 id="there">B</h1><a id=7>7</a>')
     found = book.problems(site)
     assert len(found) == (fault is not None)
     assert fault is None or fault in found[0]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card and its clients, whose orders take turns. Several orders are posted at once, so that the
+//! A card and its clients, whose orders take turns so that each moves as many bytes, whatever the
+//! sizes of their chunks (start-time fair queueing). Several orders are posted at once, so that the
 //! link always has work.
 //!
 //! H2C 0 and C2H 0 are connected either to the card's memory or to its stream, as the next order
@@ -74,6 +75,21 @@ pub(crate) struct Order<B: Bus> {
     pub retries: u32,
 }
 
+impl<B: Bus> Order<B> {
+    /// Returns the bytes that count for its client's turn: a round trip has them both ways at once.
+    fn bytes(&self) -> u64 {
+        let bytes = |target: &Option<Target<B>>| target.as_ref().map_or(0, Target::bytes);
+        bytes(&self.h2c).max(bytes(&self.c2h))
+    }
+}
+
+/// A client's orders that have still to be posted.
+struct Queue<B: Bus> {
+    orders: VecDeque<Order<B>>,
+    /// Bytes that it has had, on the scale of [`Card::turn`].
+    served_bytes: u64,
+}
+
 /// The queue of a card's orders.
 pub(crate) type Orders<B> = mpsc::UnboundedSender<Order<B>>;
 
@@ -94,9 +110,10 @@ struct Posted<B: Bus> {
 pub(crate) struct Card<B: Bus> {
     device: Device<B>,
     orders: mpsc::UnboundedReceiver<Order<B>>,
-    waiting: BTreeMap<ClientId, VecDeque<Order<B>>>,
-    /// The client whose order was picked last.
-    last: Option<ClientId>,
+    waiting: BTreeMap<ClientId, Queue<B>>,
+    /// Bytes that the client which was picked last had been served before: one that has had nothing
+    /// to do for a while begins there, without a credit.
+    turn: u64,
     posted: BTreeMap<u64, Posted<B>>,
     next: u64,
     posted_jobs: usize,
@@ -184,6 +201,21 @@ impl<B: Bus> Side<B> {
     }
 }
 
+impl<B: Bus> Queue<B> {
+    const fn new(served_bytes: u64) -> Self {
+        Self { orders: VecDeque::new(), served_bytes }
+    }
+}
+
+/// Puts an order at the end of its client's queue.
+fn queue<B: Bus>(waiting: &mut BTreeMap<ClientId, Queue<B>>, turn: u64, order: Order<B>) {
+    let queue = waiting.entry(order.client).or_insert_with(|| Queue::new(turn));
+    if queue.orders.is_empty() {
+        queue.served_bytes = queue.served_bytes.max(turn);
+    }
+    queue.orders.push_back(order);
+}
+
 impl<B: Bus> Card<B> {
     /// Makes a card with these settings, and the queue of its orders.
     pub fn new(device: Device<B>, working: CardWorking) -> (Self, Orders<B>) {
@@ -193,7 +225,7 @@ impl<B: Bus> Card<B> {
             device,
             orders,
             waiting: BTreeMap::new(),
-            last: None,
+            turn: 0,
             posted: BTreeMap::new(),
             next: 0,
             posted_jobs,
@@ -232,7 +264,7 @@ impl<B: Bus> Card<B> {
 
     /// Waits until a side of a order has ended or a order arrives.
     async fn next_event(&mut self) -> Event<B> {
-        let Self { orders, h2c, c2h, waiting, posted, posted_jobs, .. } = self;
+        let Self { orders, h2c, c2h, waiting, turn, posted, posted_jobs, .. } = self;
         let is_full = posted.len() >= *posted_jobs;
         // If both channels have the same order, wait for both ends, by interrupt if so configured.
         let is_one_job = h2c.front().is_some() && h2c.front() == c2h.front();
@@ -255,7 +287,7 @@ impl<B: Bus> Card<B> {
                         return Event::Order(order);
                     }
                     // The card is full, and asking it here would poll the channels too.
-                    waiting.entry(order.client).or_default().push_back(order);
+                    queue(waiting, *turn, order);
                 }
                 complete => std::future::pending().await,
             }
@@ -263,22 +295,27 @@ impl<B: Bus> Card<B> {
     }
 
     fn take(&mut self, order: Order<B>) {
-        self.waiting.entry(order.client).or_default().push_back(order);
+        queue(&mut self.waiting, self.turn, order);
     }
 
-    /// Picks the next client's next order.
+    /// Picks the next order of the client that has been served least.
     fn pick(&mut self) -> Option<Order<B>> {
-        self.waiting.retain(|_, orders| !orders.is_empty());
-        let after = |last: ClientId| ClientId(last.0 + 1)..;
-        let next = self.last.and_then(|last| self.waiting.range(after(last)).next());
-        let client = *next.or_else(|| self.waiting.iter().next())?.0;
-        self.last = Some(client);
-        self.waiting.get_mut(&client)?.pop_front()
+        let turn = self.turn;
+        self.waiting.retain(|_, queue| !queue.orders.is_empty() || queue.served_bytes > turn);
+        let with_orders = self.waiting.values_mut().filter(|queue| !queue.orders.is_empty());
+        let queue = with_orders.min_by_key(|queue| queue.served_bytes)?;
+        let order = queue.orders.pop_front()?;
+        self.turn = queue.served_bytes;
+        queue.served_bytes = queue.served_bytes.saturating_add(order.bytes());
+        Some(order)
     }
 
-    /// Puts a order back at the head of its client's queue.
+    /// Puts an order back at the head of its client's queue.
     fn put_back(&mut self, order: Order<B>) {
-        self.waiting.entry(order.client).or_default().push_front(order);
+        let queue = self.waiting.entry(order.client);
+        let queue = queue.or_insert_with(|| Queue::new(self.turn));
+        queue.served_bytes = queue.served_bytes.saturating_sub(order.bytes());
+        queue.orders.push_front(order);
     }
 
     /// Posts orders while the card has room.

@@ -118,6 +118,11 @@ pub struct Report {
     pub processor_ps: Option<u64>,
     /// CRC-32 (IEEE 802.3) of the data in the server's slots, if requested.
     pub checksum: Option<u32>,
+    /// Bytes that the card has moved meanwhile, for all clients.
+    pub card_bytes: u64,
+    /// An equal share of them: for each byte its part by the number of clients that had a transfer
+    /// under way.
+    pub fair_share_bytes: u64,
 }
 
 /// Busy share of the time from which a stage counts as limiting.
@@ -137,6 +142,15 @@ impl Report {
         match self.elapsed_ps {
             0 => 0.0,
             elapsed_ps => stage.busy_ps as f64 / elapsed_ps as f64,
+        }
+    }
+
+    /// Returns the bytes that were moved as a ratio to an equal share: 1 if the client was alone or
+    /// had what the others had, less if others had more.
+    pub fn of_fair_share(&self) -> f64 {
+        match self.fair_share_bytes {
+            0 => 1.0,
+            share => self.bytes as f64 / share as f64,
         }
     }
 

@@ -52,6 +52,9 @@
 // Engines of a lab are the gateware, in a library that was built with it.
 #define CROSSLANE_ENGINE_RTL 1
 
+// Threads may share the session and everything in it. Their calls take turns.
+#define CROSSLANE_SESSION_SHARED 1
+
 // The stream of the user circuit's generator.
 #define CROSSLANE_SOURCE_GENERATOR 0
 
@@ -219,7 +222,7 @@ typedef struct crosslane_peer_memory crosslane_peer_memory;
 typedef struct crosslane_plan crosslane_plan;
 
 // Cards that are open, with the lab if they are simulated. It belongs to the thread that opened
-// it.
+// it, or to all if it was opened with CROSSLANE_SESSION_SHARED.
 typedef struct crosslane_session crosslane_session;
 
 // The receiving end of slots.
@@ -265,8 +268,8 @@ typedef struct crosslane_session_attr {
   uint64_t poll_ns;
   // The engines of a lab: CROSSLANE_ENGINE_MODEL or CROSSLANE_ENGINE_RTL.
   uint32_t engine;
-  // Must be 0.
-  uint32_t reserved;
+  // CROSSLANE_SESSION_* that hold, joined by |.
+  uint32_t flags;
 } crosslane_session_attr;
 
 // A card of a session. The texts live until the session is closed.
@@ -704,7 +707,7 @@ const char *crosslane_version(void);
 
 // Opens the cards of one name: `lab:LAB/ENDPOINT`, `lab:LAB` for every engine of the lab's first
 // host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to
-// the calling thread.
+// the calling thread, unless it is opened with CROSSLANE_SESSION_SHARED.
 //
 // @param name  The name; see `crosslane device list`.
 // @param attr  How to open it; NULL for the defaults.

@@ -6,7 +6,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::ops::Range;
-use std::pin::pin;
 use std::rc::Rc;
 
 use crosslane::blocking::Error;
@@ -14,10 +13,9 @@ use crosslane::driver::{
     Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Notification, Target, Ticket, Transfer, TransferError,
 };
-use crosslane::host::{Bus, ErrorKind};
+use crosslane::host::ErrorKind;
 use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
-use futures_util::future::{Either, select};
 
 use crate::buffer::{BufferObject, crosslane_buffer};
 use crate::device::{DeviceObject, crosslane_device};
@@ -148,10 +146,18 @@ struct Request {
     wr_id: u64,
     level: CompletionLevel,
     bytes: u64,
-    /// The buffer, peer or memory, which cannot be closed meanwhile.
-    _held: Option<Rc<dyn Any>>,
-    /// Part of registered memory that the card writes.
-    copied: Option<(Rc<BufferObject>, Range<u64>)>,
+    /// The far end, which cannot be closed meanwhile.
+    held: Held,
+}
+
+/// The far end of a transfer.
+enum Held {
+    /// A copy within the card's memory.
+    Nothing,
+    /// Part of a buffer, and whether the card writes it.
+    Buffer { buffer: Rc<BufferObject>, part: Range<u64>, is_written: bool },
+    /// A peer, or memory of another card.
+    Peer { _peer: Rc<dyn Any> },
 }
 
 pub(crate) struct State {
@@ -275,38 +281,32 @@ impl ChannelObject {
         let part = asked.offset..asked.offset.saturating_add(asked.bytes);
         let ends =
             [!asked.buffer.is_null(), !asked.peer.is_null(), !asked.peer_memory.is_null(), is_copy];
-        let (mut held, mut copied): (Option<Rc<dyn Any>>, _) = (None, None);
+        let is_written = self.kind == ChannelKind::C2h;
         let mut has_credits = false;
-        let target = match ends {
+        let (target, held) = match ends {
             [true, false, false, false] => {
                 let object = handle::get::<BufferObject>(asked.buffer)?;
-                copied = Some((Rc::clone(&object), part.clone()));
-                held = Some(object.clone());
                 let buffer = object.buffer.clone();
+                let held = Held::Buffer { buffer: object, part: part.clone(), is_written };
                 match self.card_memory {
-                    true => Target::Card(buffer, part, asked.card_address),
-                    false => Target::Buffer(buffer, part),
+                    true => (Target::Card(buffer, part, asked.card_address), held),
+                    false => (Target::Buffer(buffer, part), held),
                 }
             }
             [false, true, false, false] => {
                 let object = handle::get::<PeerObject>(asked.peer)?;
                 object.check_sender(&self.device)?;
                 has_credits = object.has_credits;
-                let target = object.peer.target(asked.bytes);
-                held = Some(object);
-                target
+                (object.peer.target(asked.bytes), Held::Peer { _peer: object })
             }
             [false, false, true, false] => {
                 let object = handle::get::<PeerMemoryObject>(asked.peer_memory)?;
-                let target = object.memory.target(part);
-                held = Some(object);
-                target
+                (object.memory.target(part), Held::Peer { _peer: object })
             }
-            [false, false, false, true] => Target::CardToCard {
-                from: asked.card_address,
-                to: asked.card_to,
-                bytes: asked.bytes,
-            },
+            [false, false, false, true] => {
+                let (from, to, bytes) = (asked.card_address, asked.card_to, asked.bytes);
+                (Target::CardToCard { from, to, bytes }, Held::Nothing)
+            }
             [false, false, false, false] => {
                 return Err(Failure::argument("the transfer has no buffer, peer or peer_memory"));
             }
@@ -329,37 +329,47 @@ impl ChannelObject {
             CROSSLANE_LEVEL_ACKNOWLEDGED => CompletionLevel::Acknowledged,
             level => return Err(Failure::argument(format!("there is no level {level}"))),
         };
-        if let Some((object, part)) = &copied {
+        if let Held::Buffer { buffer, part, .. } = &held {
             if self.kind == ChannelKind::H2c {
-                object.copy_in(part)?;
-            } else if level == CompletionLevel::Accepted && object.is_registered() {
+                buffer.copy_in(part)?;
+            } else if level == CompletionLevel::Accepted && buffer.is_registered() {
                 let sentence = "the level accepted cannot be promised for registered memory: data \
                                 are copied into it at the completion";
                 return Err(Failure::new(ErrorKind::Unsupported, sentence));
             }
         }
-        let copied = copied.filter(|_| self.kind == ChannelKind::C2h);
         let deadline = self.device.session.deadline(asked.timeout_ns);
         let transfer = Transfer::new(target, deadline).with_level(level);
         let (wr_id, bytes) = (asked.wr_id, asked.bytes);
-        Ok((transfer, Request { wr_id, level, bytes, _held: held, copied }))
+        Ok((transfer, Request { wr_id, level, bytes, held }))
     }
 
     /// Posts a batch.
     fn post(&self, transfers: &Array<crosslane_transfer>) -> Result<()> {
+        if transfers.len() == 1 {
+            let (transfer, request) = self.made(&transfers.get(0)?)?;
+            return self.post_made(&[transfer], [request]);
+        }
         let (mut batch, mut requests) = (Vec::new(), Vec::new());
         for index in 0..transfers.len() {
             let made = self.made(&transfers.get(index)?);
-            let (transfer, request) = made.map_err(|failure| match transfers.len() {
-                1 => failure,
-                count => failure.of_element("transfer", index, count),
-            })?;
+            let count = transfers.len();
+            let (transfer, request) =
+                made.map_err(|failure| failure.of_element("transfer", index, count))?;
             batch.push(transfer);
             requests.push(request);
         }
+        self.post_made(&batch, requests)
+    }
+
+    fn post_made(
+        &self,
+        batch: &[Transfer<AnyBus>],
+        requests: impl IntoIterator<Item = Request>,
+    ) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let State { channel, pending, .. } = &mut *state;
-        let tickets = self.device.session.run(channel.post(&batch))?;
+        let tickets = self.device.session.run(channel.post(batch))?;
         pending.extend(tickets.into_iter().zip(requests));
         Ok(())
     }
@@ -394,27 +404,28 @@ impl ChannelObject {
     /// Waits until the oldest transfer has ended, at most until a time, and takes all that have.
     fn wait(&self, into: &Array<crosslane_completion>, until: Picoseconds) -> Result<usize> {
         let session = &self.device.session;
-        let mut state = self.state.borrow_mut();
-        let State { channel, pending, .. } = &mut *state;
-        let Some(&(ticket, _)) = pending.front().filter(|_| into.len() > 0) else { return Ok(0) };
-        let ended = match until {
-            Picoseconds::NEVER => Some(session.run_plain(channel.wait(ticket))?),
-            until => session.run_plain(async {
-                let sleep = pin!(session.bus().sleep_until(until));
-                match select(pin!(channel.wait(ticket)), sleep).await {
-                    Either::Left((outcome, _)) => Some(outcome),
-                    Either::Right(_) => None,
+        loop {
+            let mut state = self.state.borrow_mut();
+            let State { channel, pending, .. } = &mut *state;
+            // Another thread that shares the channel may have taken what this one has waited for.
+            let first = pending.front().filter(|_| into.len() > 0);
+            let Some(&(ticket, _)) = first else { return Ok(0) };
+            let ended = session.run_slice(until, channel.wait(ticket))?;
+            let Some(outcome) = ended else {
+                drop(state);
+                if session.has_time(until)? {
+                    continue;
                 }
-            })?,
-        };
-        let Some(outcome) = ended else { return Ok(0) };
-        if let Some((_, request)) = pending.pop_front() {
-            into.put(0, completion(&request, outcome));
+                return Ok(0);
+            };
+            if let Some((_, request)) = pending.pop_front() {
+                into.put(0, completion(&request, outcome));
+            }
+            if pending.is_empty() || into.len() == 1 {
+                return Ok(1);
+            }
+            break;
         }
-        if pending.is_empty() || into.len() == 1 {
-            return Ok(1);
-        }
-        drop(state);
         self.reap(into, 1)
     }
 }
@@ -436,11 +447,12 @@ fn completion(
         posted_ps: 0,
         completed_ps: 0,
     };
-    let copied = |part: &Option<(Rc<BufferObject>, Range<u64>)>| {
-        part.as_ref().map_or(Ok(()), |(buffer, part)| buffer.copy_out(part))
+    let copied = || match &request.held {
+        Held::Buffer { buffer, part, is_written: true } => buffer.copy_out(part),
+        _ => Ok(()),
     };
     let failure = match outcome {
-        Ok(completed) => match copied(&request.copied) {
+        Ok(completed) => match copied() {
             Ok(()) => {
                 made.bytes = completed.bytes;
                 made.level = level_number(request.level);

@@ -17,6 +17,8 @@ use crosslane::host::{BusError, ErrorKind, RdmaError, TopologyError};
 use crosslane::lab::LabError;
 use crosslane::open::OpenError;
 
+use crate::handle;
+
 /// Outcome of the inner part of a call.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -250,7 +252,9 @@ pub(crate) fn remember(function: &str, failure: &Failure) -> c_int {
 /// Runs the inner part of a call. Its failure becomes the last error; so does a panic, which never
 /// leaves the library.
 pub(crate) fn guard(function: &str, call: impl FnOnce() -> Result<c_int>) -> c_int {
-    match catch_unwind(AssertUnwindSafe(call)) {
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    handle::end_call();
+    match outcome {
         Ok(Ok(value)) => value,
         Ok(Err(failure)) => remember(function, &failure),
         Err(panic) => {

@@ -4,6 +4,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::{CString, c_char, c_int};
+use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use crosslane::blocking::{Error, Session};
@@ -11,6 +13,7 @@ use crosslane::host::{Bus, ErrorKind, FunctionInfo, HostWork, Topology};
 use crosslane::lab::EngineKind;
 use crosslane::open::{AnyBus, SessionOptions};
 use crosslane::pcie::units::Picoseconds;
+use futures_util::future::{Either, select};
 
 use crate::error::{Failure, Result, c_text, guard};
 use crate::handle::{self, Handled};
@@ -21,6 +24,8 @@ use crate::structs::{self, sized};
 const DEFAULT_POLL_NS: u64 = 100;
 /// Deadline of a transfer that names none, and of other waits.
 const DEFAULT_TIMEOUT_NS: u64 = 1_000_000_000;
+/// Longest time for which a wait keeps other threads from a session of real or served cards.
+const SLICE: Duration = Duration::from_millis(1);
 
 /// No deadline.
 pub const CROSSLANE_FOREVER: u64 = 0xffff_ffff_ffff_ffff;
@@ -29,8 +34,11 @@ pub const CROSSLANE_ENGINE_MODEL: u32 = 0;
 /// Engines of a lab are the gateware, in a library that was built with it.
 pub const CROSSLANE_ENGINE_RTL: u32 = 1;
 
+/// Threads may share the session and everything in it. Their calls take turns.
+pub const CROSSLANE_SESSION_SHARED: u32 = 1;
+
 /// Cards that are open, with the lab if they are simulated. It belongs to the thread that opened
-/// it.
+/// it, or to all if it was opened with CROSSLANE_SESSION_SHARED.
 pub struct crosslane_session {
     _private: (),
 }
@@ -48,8 +56,8 @@ pub struct crosslane_session_attr {
     pub poll_ns: u64,
     /// The engines of a lab: CROSSLANE_ENGINE_MODEL or CROSSLANE_ENGINE_RTL.
     pub engine: u32,
-    /// Must be 0.
-    pub reserved: u32,
+    /// CROSSLANE_SESSION_* that hold, joined by |.
+    pub flags: u32,
 }
 
 /// A card of a session. The texts live until the session is closed.
@@ -75,6 +83,8 @@ pub(crate) struct SessionObject {
     pub session: Session,
     /// Simulated time of a poll that finds nothing.
     poll_time: Picoseconds,
+    /// Whether threads share it.
+    is_shared: bool,
     /// Name and endpoint of each card.
     names: Vec<(CString, CString)>,
     /// Cards that are open.
@@ -92,14 +102,46 @@ impl SessionObject {
     }
 
     /// Runs an asynchronous call to its end.
+    #[inline]
     pub fn run<T, E>(&self, call: impl Future<Output = Result<T, E>>) -> Result<T>
     where
         Failure: From<E>,
     {
-        Ok(self.run_plain(call)??)
+        // Pinned where it is made: it is too large to be handed on by value.
+        Ok(self.run_plain(pin!(call))??)
+    }
+
+    /// Runs a part of a wait that may be given up and begun again: to its outcome, or at most until
+    /// a time. The part is short if other threads may want the session.
+    #[inline]
+    pub fn run_slice<T>(
+        &self,
+        until: Picoseconds,
+        wait: impl Future<Output = T>,
+    ) -> Result<Option<T>> {
+        let wait = pin!(wait);
+        let is_sliced = self.is_shared && self.session.inner().simulation().is_none();
+        let until = if is_sliced { until.min(self.bus().after(SLICE)) } else { until };
+        if until == Picoseconds::NEVER {
+            return self.run_plain(wait).map(Some);
+        }
+        self.run_plain(async {
+            let sleep = pin!(self.bus().sleep_until(until));
+            match select(wait, sleep).await {
+                Either::Left((outcome, _)) => Some(outcome),
+                Either::Right(_) => None,
+            }
+        })
+    }
+
+    /// Whether a wait has time for a next slice. Other threads have the session before.
+    pub fn has_time(&self, until: Picoseconds) -> Result<bool> {
+        handle::yield_to_others()?;
+        Ok(self.bus().now() < until)
     }
 
     /// Runs a call that cannot fail by itself.
+    #[inline]
     pub fn run_plain<T>(&self, call: impl Future<Output = T>) -> Result<T> {
         Ok(self.session.inner().block_on(call).map_err(Error::from)?)
     }
@@ -161,8 +203,9 @@ unsafe fn open(
         CROSSLANE_ENGINE_RTL => EngineKind::Rtl,
         engine => return Err(Failure::argument(format!("there is no kind of engines {engine}"))),
     };
-    if attr.reserved != 0 {
-        return Err(Failure::argument("reserved is not 0 in the crosslane_session_attr"));
+    if attr.flags & !CROSSLANE_SESSION_SHARED != 0 {
+        let sentence = format!("there are no such session flags {:#x}", attr.flags);
+        return Err(Failure::argument(sentence));
     }
     let seed = if attr.seed == 0 { 1 } else { attr.seed };
     let options =
@@ -170,13 +213,18 @@ unsafe fn open(
     let opened = crosslane::open::Session::open_all(&cards, options)?;
     let names = opened.cards().iter().map(|card| (c_text(&card.name), c_text(&card.endpoint)));
     let poll_ns = if attr.poll_ns == 0 { DEFAULT_POLL_NS } else { attr.poll_ns };
+    let is_shared = attr.flags & CROSSLANE_SESSION_SHARED != 0;
     let object = SessionObject {
         poll_time: Picoseconds::from(Duration::from_nanos(poll_ns)),
+        is_shared,
         names: names.collect(),
         devices: RefCell::default(),
         session: Session::new(opened),
     };
-    let opened = handle::insert(object)?;
+    let opened = match is_shared {
+        true => handle::insert_shared(object)?,
+        false => handle::insert(object)?,
+    };
     // SAFETY: checked above not to be NULL.
     unsafe { structs::put(session, "session", opened)? };
     Ok(0)
@@ -184,7 +232,7 @@ unsafe fn open(
 
 /// Opens the cards of one name: `lab:LAB/ENDPOINT`, `lab:LAB` for every engine of the lab's first
 /// host that has one, `vfio:ADDRESS` or `vfio-user:SOCKET`. All handles of the session belong to
-/// the calling thread.
+/// the calling thread, unless it is opened with CROSSLANE_SESSION_SHARED.
 ///
 /// @param name  The name; see `crosslane device list`.
 /// @param attr  How to open it; NULL for the defaults.
@@ -345,7 +393,7 @@ pub unsafe extern "C" fn crosslane_session_sleep(
     guard("crosslane_session_sleep", || {
         let object = handle::get::<SessionObject>(session)?;
         let until = object.bus().after(Duration::from_nanos(time_ns));
-        object.run_plain(object.bus().sleep_until(until))?;
+        while object.run_slice(until, pending::<()>())?.is_none() && object.has_time(until)? {}
         Ok(0)
     })
 }

@@ -362,6 +362,8 @@ pub fn bridge_report(report: &Report) -> BridgeReport {
             .collect(),
         processor_ps: report.processor_ps,
         checksum: report.checksum,
+        card_bytes: report.card_bytes,
+        fair_share_bytes: report.fair_share_bytes,
     }
 }
 

@@ -94,7 +94,8 @@ impl State {
     where
         Failure: From<E>,
     {
-        self.session.block_on(until_signal(call))?
+        // Pinned where they are made: futures are too large to be handed on by value.
+        self.session.block_on(pin!(until_signal(pin!(call))))?
     }
 
     /// Returns a number that nothing else of the session has.
@@ -268,7 +269,7 @@ impl State {
         let State { session, lines, .. } = self;
         let line = lines.get_mut(&key).ok_or_else(closed)?;
         let channel = &mut line.channel;
-        let tickets = session.block_on(until_signal(async {
+        let posted = pin!(async {
             let transfer = std::slice::from_ref(&transfer);
             match channel.post(transfer).await {
                 Err(DriverError::Stopped { .. }) => {
@@ -277,7 +278,8 @@ impl State {
                 }
                 posted => posted,
             }
-        }))??;
+        });
+        let tickets = session.block_on(pin!(until_signal(posted)))??;
         let Some(&Ticket(ticket)) = tickets.first() else {
             return Err(Failure::argument("nothing was posted"));
         };
@@ -322,7 +324,7 @@ impl State {
         let State { session, lines, .. } = self;
         let channel = &mut lines.get_mut(&key).ok_or_else(closed)?.channel;
         let bus = session.bus().clone();
-        session.block_on(until_signal(async move {
+        let waited = pin!(async move {
             let waiting = pin!(channel.wait(Ticket(ticket)));
             let ended = match until {
                 None => Some(waiting.await),
@@ -332,7 +334,8 @@ impl State {
                 },
             };
             Ok::<_, Failure>(ended.map(|outcome| outcome.map_err(Failure::from)))
-        }))?
+        });
+        session.block_on(pin!(until_signal(waited)))?
     }
 
     fn wait_message(&self, number: u64, until: Option<Picoseconds>) -> Result<Waited, Failure> {

@@ -107,6 +107,13 @@ pub struct BridgeReport {
     pub processor_ps: Option<u64>,
     /// CRC-32 (IEEE 802.3) of the data in the server's slots, if requested.
     pub checksum: Option<u32>,
+    /// Bytes that the card has moved meanwhile, for all clients; 0 in old files.
+    #[serde(default)]
+    pub card_bytes: u64,
+    /// An equal share of them: for each byte its part by the number of clients that had a transfer
+    /// under way; 0 in old files.
+    #[serde(default)]
+    pub fair_share_bytes: u64,
 }
 
 /// Statistics of a stage in one transfer.

@@ -4,6 +4,7 @@
 mod naive;
 mod pipelined;
 mod session;
+mod shares;
 mod to_peer;
 mod transfer;
 
@@ -29,6 +30,7 @@ use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
+use shares::Shares;
 
 /// Most clients served at once; further ones wait to be accepted.
 const MOST_CLIENTS: usize = 256;
@@ -152,6 +154,7 @@ struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
     orders: Orders<B>,
     to_card: Ring<B, R>,
     from_card: Ring<B, R>,
+    shares: Shares,
 }
 
 /// State shared by all sessions.
@@ -190,7 +193,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             let from_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
             let (card, orders) = Card::new(device.clone(), options.card);
             workers.push(card);
-            places.push(ServedCard { name, device, orders, to_card, from_card });
+            let shares = Shares::default();
+            places.push(ServedCard { name, device, orders, to_card, from_card, shares });
         }
         let tell = Box::new(tell);
         let next_client = Cell::new(0);

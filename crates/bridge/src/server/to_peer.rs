@@ -28,6 +28,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     pub async fn to_peer(&self, to_tell: Replies) -> Result<()> {
         let ring = &self.place.from_card;
         let _membership = ring.credits.join(self.client);
+        let _under_way = self.place.shares.begin();
         // The ring is open to remote reads for this transfer only.
         let read = RemoteAccess { read: true, write: false };
         let region =

@@ -13,6 +13,7 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
+use super::shares::UnderWay;
 use super::{ServedCard, Shared};
 use crate::card::{Ended, Order};
 use crate::control::Control;
@@ -69,6 +70,8 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     replies: mpsc::UnboundedSender<Reply>,
     /// Processor time of the server at the start, if known.
     processor: Option<Picoseconds>,
+    /// Bytes that the card had moved at the start, and the share of each client in them.
+    moved_before: (u64, f64),
     /// Time of the last progress message.
     told: Cell<Picoseconds>,
     /// First byte and checksum of each chunk, in any order.
@@ -96,6 +99,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             deadline: after(&shared.clock, time),
             replies,
             processor: shared.clock.processor_time(),
+            moved_before: place.shares.so_far(),
             told: Cell::new(pipeline.begun),
             pipeline,
             checksums: RefCell::default(),
@@ -113,10 +117,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         Ok(self.report())
     }
 
-    /// Takes part in both rings until the result is dropped.
-    pub fn join(&self) -> [Membership; 2] {
-        let ServedCard { to_card, from_card, .. } = self.place;
-        [to_card, from_card].map(|ring| ring.credits.join(self.client))
+    /// Takes part in both rings, and in the shares of the card, until the result is dropped.
+    pub fn join(&self) -> ([Membership; 2], UnderWay<'_>) {
+        let ServedCard { to_card, from_card, shares, .. } = self.place;
+        ([to_card, from_card].map(|ring| ring.credits.join(self.client)), shares.begin())
     }
 
     /// Runs a transfer while it listens to the client, reports progress and watches the deadline.
@@ -253,6 +257,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             let upto = bytes.start + error.arrived_bytes;
             return Err(error.arrived(upto, request.bytes));
         }
+        place.shares.moved(length);
         self.pipeline.end(Stage::Dma, begun, length).await;
         Ok(Chunk { slots, bytes, far_offset })
     }
@@ -313,6 +318,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let Self { shared, request, place, pipeline, .. } = self;
         let stages = stages_of(request.path).iter().map(|stage| pipeline.statistics(*stage));
         let processor = shared.clock.processor_time().zip(self.processor);
+        let (card_bytes, share_bytes) = place.shares.so_far();
         Report {
             path: request.path,
             mode: request.mode,
@@ -326,6 +332,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             steps: pipeline.steps(),
             processor_ps: processor.map(|(now, before)| now.since(before).0),
             checksum: request.checksum.then(|| self.checksum()),
+            card_bytes: card_bytes - self.moved_before.0,
+            fair_share_bytes: (share_bytes - self.moved_before.1).round() as u64,
         }
     }
 }

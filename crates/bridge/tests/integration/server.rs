@@ -249,6 +249,33 @@ fn clients_share_a_card_fairly() {
 }
 
 #[test]
+fn small_chunks_and_other_ways_have_the_same_share() {
+    let scene = Scene::new(100);
+    let server = Scene::small().with_slots(24);
+    scene.with_server(&[CARD], server, async || {
+        let bytes = 2 * MIB;
+        let clients = [scene.client().await, scene.client().await, scene.client().await];
+        let (source, back) = (scene.filled(bytes, 0).await, scene.empty(bytes).await);
+        let (small, large) = (options().with_chunk_bytes(Some((4096, 4096))), options());
+        let (first, second, third) = (place(CARD, 0), place(CARD, bytes), place(CARD, 2 * bytes));
+        let ended = join!(
+            clients[0].put(&source, &first, &large, |_| {}),
+            clients[1].put(&source, &second, &small, |_| {}),
+            clients[2].get(&third, &back, &large, |_| {}),
+        );
+        for done in [ended.0, ended.1, ended.2] {
+            let report = done.expect("it is moved").report;
+            let share = report.of_fair_share();
+            assert!((0.95..1.05).contains(&share), "{share} of a fair share: {report:?}");
+            assert!(report.card_bytes > 2 * bytes, "they were under way at once: {report:?}");
+        }
+        let alone = clients[0].put(&source, &first, &large, |_| {}).await.expect("it is put");
+        let report = alone.report;
+        assert_eq!((report.card_bytes, report.fair_share_bytes), (bytes, bytes));
+    });
+}
+
+#[test]
 fn a_client_that_goes_away_or_cancels_leaves_nothing_behind() {
     let scene = Scene::new(100);
     let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {

@@ -102,17 +102,32 @@ fn sanitizers_find_nothing() {
     }
 }
 
-#[test]
-fn descriptor_of_a_served_card_wakes_a_program() {
+/// Runs a test program with the name of a card that is served meanwhile.
+fn passes_with_served(lab: &str, card: &str, name: &str) {
     let folder = tempfile::tempdir().expect("a folder for the socket");
     let socket = folder.path().join("card");
-    let device = ServedDevice { name: "fpga1".to_owned(), socket: socket.clone() };
-    let lab = crosslane::lab::open("rosta:crosslane").expect("a shipped lab");
+    let device = ServedDevice { name: card.to_owned(), socket: socket.clone() };
+    let lab = crosslane::lab::open(lab).expect("a shipped lab");
     let server = VfioUserServer::start(lab, 1, &[device], |_| ()).expect("a server");
-    let program = compiled("cc", &C, &test_source("served.c"), false);
+    let program = compiled("cc", &C, &test_source(name), false);
     let printed = run(started(&program).arg(format!("vfio-user:{}", socket.display())));
     assert_eq!(printed, "passed\n");
     drop(server);
+}
+
+#[test]
+fn descriptor_of_a_served_card_wakes_a_program() {
+    passes_with_served("rosta:crosslane", "fpga1", "served.c");
+}
+
+#[test]
+fn threads_share_a_card_of_a_lab() {
+    passes("threads.c");
+}
+
+#[test]
+fn threads_share_a_served_card() {
+    passes_with_served("kc705:crosslane", "kc705", "threads.c");
 }
 
 #[test]

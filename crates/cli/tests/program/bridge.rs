@@ -209,6 +209,49 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
 }
 
 #[test]
+fn processes_have_equal_shares_of_one_card() {
+    const CLIENTS: usize = 4;
+    let folder = folder("shares");
+    let bytes = 64 * MIB;
+    let sent = file(&folder, "sent", bytes);
+    let long = file(&folder, "long", 512 * MIB);
+    let server = Server::tcp();
+    let place = |number: usize| format!("{}/fpga0:{:#x}", server.address, number * bytes);
+    let puts: Vec<_> = std::thread::scope(|scope| {
+        let one = |number: usize| {
+            let put = client(format!("put {sent} {} --network tcp --retries 0", place(number)));
+            scope.spawn(move || succeed(put))
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(one).collect();
+        // One more, with as much to do as all of them, ends in the middle.
+        let mut killed = client(format!("put {long} {} --network tcp", place(CLIENTS)));
+        let mut killed =
+            killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
+        std::thread::sleep(Duration::from_millis(450));
+        killed.kill().expect("it can be killed");
+        killed.wait().expect("it is gone");
+        clients.into_iter().map(|client| client.join().expect("it has its JSON")).collect()
+    });
+    for put in &puts {
+        assert_eq!((&put["bytes"], &put["retries"]), (&bytes.into(), &0.into()));
+        assert_eq!(put["crc32"], puts[0]["crc32"]);
+        let sum = |key: &str| -> f64 {
+            let transfers = put["transfers"].as_array().expect("a list").iter();
+            transfers.map(|transfer| transfer[key].as_f64().expect("a number")).sum()
+        };
+        // Counted in bytes, while others had transfers under way: no clock is in it.
+        let (own, all) = (sum("bytes"), sum("card_bytes"));
+        let of_share = own / sum("fair_share_bytes");
+        assert!((0.8..1.25).contains(&of_share), "{of_share} of an equal share: {put}");
+        assert!(all > 1.5 * own, "others had transfers under way: {all} of {own} B");
+    }
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    succeed(client(format!("get {} {back} --bytes {bytes} --network tcp", place(1))));
+    assert_same(&sent, &back);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
 fn vfio_user_card_survives_client_death() {
     let folder = folder("served");
     let card = Served::start("bridge_served_card", "sbdt:crosslane", ["pac"]);

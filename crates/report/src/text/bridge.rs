@@ -98,8 +98,22 @@ fn stages(report: &BridgeReport, columns: Columns) -> String {
     let gib = report.bytes as f64 / f64::from(1 << 30);
     let seconds = report.processor_ps.filter(|_| report.bytes > 0).map(|ps| ps as f64 / 1e12 / gib);
     let processor = seconds.map(|it| format!("  processor of the server: {it:.3} s for each GiB"));
-    let lines = report.stages.iter().map(line).chain(processor);
+    let lines = report.stages.iter().map(line).chain(shared(report)).chain(processor);
     lines.map(|line| fitted(&line, columns) + "\n").collect()
+}
+
+/// Formats what the card did for others meanwhile, if it did.
+fn shared(report: &BridgeReport) -> Option<String> {
+    let &BridgeReport { bytes, card_bytes, fair_share_bytes, .. } = report;
+    let ratio = |of: u64| of as f64 / bytes.max(1) as f64;
+    (card_bytes > bytes && fair_share_bytes > 0).then(|| {
+        format!(
+            "  the card moved {:.2} times as much for all clients; an equal share was {:.2} times \
+             as much",
+            ratio(card_bytes),
+            ratio(fair_share_bytes)
+        )
+    })
 }
 
 fn percent(part_ps: u64, report: &BridgeReport) -> f64 {
