@@ -57,7 +57,7 @@ SCRIPTS := crates/python/crosslane.data/scripts
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-overhead \
+	check-deny check-web web check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
 
@@ -173,7 +173,15 @@ area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gatew
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 
-site: $(TOOLS) ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
+web: $(TOOLS) ## the lab for browsers in target/lab, a folder for any static server
+	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py
+
+check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, its page in a browser; needs chromium
+	$(BUILD_TESTS)
+	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py --check $(TARGET_DIR)/debug
+	$(VENV)/bin/python -B crates/web/page/tests/test_lab_page.py --quiet
+
+site: web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(CARGO) build --release --locked -p crosslane-cli
 	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane
 
@@ -269,7 +277,7 @@ packages: $(TOOLS) wheel c-library ## what users install, in target/packages: fo
 check-packages: packages ## whether each of them is installed, works and goes again, in clean roots without a network
 	$(VENV)/bin/python -B packaging/check.py
 
-CRATES := --workspace $(addprefix --exclude crosslane-,capi cli mpi python report reproduce serve torture)
+CRATES := --workspace $(addprefix --exclude crosslane-,capi cli mpi python report reproduce serve torture web)
 
 crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
 	$(CARGO) package --locked $(CRATES)

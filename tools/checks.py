@@ -70,7 +70,8 @@ STEPS = [
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
-    Step("check-site", after=("check-run",), writes="release"),
+    Step("check-web", after=("build-tests",), writes="web", limit_seconds=15 * 60),
+    Step("check-site", after=("check-run", "check-web"), writes="release"),
     Step("check-doc", writes="debug"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::sysfs::{
+use crosslane_sysfs::{
     Acs, Address, Configuration, Described, Express, IommuGroup, Kind, LinkCode, PciFunction, Tree,
 };
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crosslane_lab::Lab;
 use crosslane_pcie::config::BarKind;
+use crosslane_sysfs::{Kind, LinkCode};
 use crosslane_twin::{Exported, Machine, Taken, export_machine, read, read_text};
-use crosslane_vfio::sysfs::{Kind, LinkCode};
 
 use crate::LIBRARY;
 

@@ -12,10 +12,10 @@ use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound,
 use crosslane_host::setters;
 use smart_default::SmartDefault;
 
-use super::attribute::{link_name, write};
-use super::function::is_vfio_driver;
 use super::rights::iommu_help;
 use super::{Address, Machine, PciFunction, Result, SysfsError, Tree};
+use crosslane_sysfs::attribute::{link_name, write};
+use crosslane_sysfs::is_vfio_driver;
 
 /// The kernel's driver that gives functions to programs.
 pub const VFIO_PCI: &str = "vfio-pci";

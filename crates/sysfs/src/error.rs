@@ -7,10 +7,10 @@ use std::time::Duration;
 use crosslane_host::{ErrorKind, Reason, kinds};
 use thiserror::Error;
 
-use super::Address;
+use crate::Address;
 
 /// Outcome of reading or changing a machine's PCI tree.
-pub(super) type Result<T, E = SysfsError> = std::result::Result<T, E>;
+pub type Result<T, E = SysfsError> = std::result::Result<T, E>;
 
 /// An error of reading or changing a machine's PCI tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -97,7 +97,7 @@ pub enum SysfsError {
 
 impl SysfsError {
     /// Makes the error of an operation that is impossible with a function; `remedy` may be empty.
-    pub(super) fn cannot(
+    pub fn cannot(
         address: Address,
         kind: ErrorKind,
         why: impl Into<String>,

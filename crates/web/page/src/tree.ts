@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The drawing of the lab. Rust draws it; this makes its cards choosable, and shows flows and limits.
+
+import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
+
+/** Children of the tree that keep its hosts, endpoints and the way between them. */
+interface Nodes {
+  /** The node above each node. */
+  above: Map<string, string>;
+  /** The node below each link, by the link's name. */
+  belowLink: Map<string, string>;
+  hosts: string[];
+}
+
+function nodesOf(topology: Topology): Nodes {
+  const nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  const walk = (functions: Function_[], node: string) => {
+    for (const port of functions) {
+      if (port.node !== node && !nodes.above.has(port.node)) nodes.above.set(port.node, node);
+      if (port.link) nodes.belowLink.set(port.link.name, port.node);
+      walk(port.children ?? [], port.node);
+    }
+  };
+  for (const host of topology.hosts) {
+    nodes.hosts.push(host.name);
+    walk(host.functions, host.name);
+  }
+  return nodes;
+}
+
+/** The drawing in its box. */
+export class Tree {
+  #box: HTMLElement;
+  #nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  #choose: (node: string) => void;
+
+  /** `choose` is called with the card that a user has chosen. */
+  constructor(box: HTMLElement, choose: (node: string) => void) {
+    this.#box = box;
+    this.#choose = choose;
+  }
+
+  get hosts(): string[] {
+    return this.#nodes.hosts;
+  }
+
+  /** Shows a drawing. */
+  show(drawn: Drawn): void {
+    this.#nodes = nodesOf(drawn.topology);
+    const focused = (document.activeElement as SVGElement | null)?.dataset?.["node"];
+    const parsed = new DOMParser().parseFromString(drawn.svg, "text/html");
+    const svg = parsed.querySelector("svg");
+    if (!svg) return;
+    svg.setAttribute("role", "group");
+    const width = Number(svg.getAttribute("width"));
+    svg.style.minWidth = `${Math.round(width * 0.8)}px`;
+    this.#box.replaceChildren(document.adoptNode(svg));
+    for (const card of this.#cards()) {
+      // Hosts and endpoints have memory; switches only pass on.
+      if (card.classList.contains("switch")) continue;
+      card.setAttribute("role", "button");
+      card.setAttribute("tabindex", "0");
+      card.setAttribute("aria-label", card.dataset["node"] ?? "");
+      card.addEventListener("click", () => this.#choose(card.dataset["node"]!));
+      card.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        this.#choose(card.dataset["node"]!);
+      });
+      if (card.dataset["node"] === focused) card.focus();
+    }
+  }
+
+  #cards(): SVGElement[] {
+    return [...this.#box.querySelectorAll<SVGElement>("[data-node]")];
+  }
+
+  /** The nodes below the links between two nodes: each names one link. */
+  #way(from: string, to: string): string[] {
+    const up = (node: string) => {
+      const way = [node];
+      for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
+      return way;
+    };
+    const first = up(from);
+    const second = up(to);
+    const common = first.find((node) => second.includes(node));
+    const before = (way: string[]) => way.slice(0, common ? way.indexOf(common) : way.length);
+    return [...before(first), ...before(second)];
+  }
+
+  /** Marks the ends and links of flows, and the card that is chosen so far. */
+  mark(flows: { from: string; to: string }[], armed: string | null): void {
+    const used = new Set(flows.flatMap(({ from, to }) => this.#way(from, to)));
+    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+      link.classList.toggle("is-used", used.has(link.dataset["below"]!));
+    }
+    for (const card of this.#cards()) {
+      const node = card.dataset["node"]!;
+      const isFrom = flows.some((flow) => flow.from === node);
+      const isTo = flows.some((flow) => flow.to === node);
+      card.classList.toggle("is-from", isFrom);
+      card.classList.toggle("is-to", isTo);
+      card.classList.toggle("is-armed", node === armed);
+      if (!card.hasAttribute("role")) continue;
+      card.setAttribute("aria-pressed", String(node === armed));
+      const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
+      card.setAttribute("aria-label", [node, ...ends].join(", "));
+    }
+  }
+
+  /** Outlines what limits a run. */
+  outline(limits: Limit[]): void {
+    const places = new Set(limits.map((limit) => this.nodeOf(limit.place)));
+    const links = new Set(limits.map((limit) => this.#nodes.belowLink.get(limit.place)));
+    for (const card of this.#cards()) {
+      card.classList.toggle("is-limit", places.has(card.dataset["node"]!));
+    }
+    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+      link.classList.toggle("is-limit", links.has(link.dataset["below"]!));
+    }
+  }
+
+  /** The node that a place is, or is part of; `null` if it is a link or a flow. */
+  nodeOf(place: string): string | null {
+    const known = (name: string) =>
+      this.#nodes.hosts.includes(name) || this.#nodes.above.has(name) ? name : null;
+    return known(place) ?? known(place.slice(0, Math.max(0, place.lastIndexOf("."))));
+  }
+}
+
+/** The words of a legend of loads: the steps of the drawing's colours. */
+export const STEPS = ["idle", "below 50 %", "50 to 75 %", "75 to 90 %", "90 % or more"];
+
+/** The busiest direction of a run. */
+export function busiest(loads: DirectionLoad[]): DirectionLoad | undefined {
+  return loads.reduce<DirectionLoad | undefined>(
+    (most, load) => (most && most.busy_share >= load.busy_share ? most : load),
+    undefined,
+  );
+}
