@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crosslane_sysfs::Tree;
+use crosslane_sysfs::{PciFunction, Tree};
 use flate2::read::GzDecoder;
 
 use crate::error::{DumpError, Result};
@@ -31,6 +31,28 @@ const TAR: (usize, &[u8]) = (257, b"ustar");
 impl DumpError {
     fn unreadable(path: &Path, error: std::io::Error) -> Self {
         Self::Unreadable { path: path.to_owned(), why: error.into() }
+    }
+}
+
+impl Seen {
+    /// Returns a function of the machine that this program runs on, or of a folder like its `/sys`.
+    pub fn of(function: &PciFunction) -> Self {
+        let link = function.link().filter(|_| function.express().is_none());
+        Self {
+            parent: function.parent,
+            identity: Some((function.vendor, function.device)),
+            subsystem: Some(function.subsystem),
+            class: Some(function.class),
+            revision: Some(function.revision),
+            bars: function.bars.clone(),
+            numa_node: function.numa_node,
+            iommu_group: function.iommu_group.clone(),
+            driver: function.driver.clone(),
+            kind: Some(function.kind).filter(|_| function.kind_is_read),
+            configuration: function.configuration.bytes().to_vec(),
+            kernel_link: link,
+            ..Self::default()
+        }
     }
 }
 

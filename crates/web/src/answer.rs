@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anstream::adapter::strip_str;
 use crosslane::bench::{How, run};
 use crosslane::experiment::{Progress, Scenario, topology};
 use crosslane::explain::Explainable;
@@ -13,7 +14,8 @@ use crosslane::labs;
 use crosslane::results::{DirectionLoad, LabCheck, LabConstants, LabImport, LabSummary, Outcome};
 use crosslane::results::{Figure, json_text, topology::Topology};
 use crosslane_report::text::{Columns, Notes, text};
-use crosslane_report::{loaded_svg, page_style, page_svg, topology_svg};
+use crosslane_report::runs::page;
+use crosslane_report::{Block, Section, TopologyFigure, loaded_svg, page_style, page_svg, topology_svg};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -71,6 +73,10 @@ fn answered(question: &Question, progress: &dyn Progress) -> Result<String, Fail
         Question::Run { lab, work, seed, why, trace } => {
             let ran = ran(lab, work, (*seed, *why), *trace, progress)?;
             told(&|| said("answer", &ran))
+        }
+        Question::Report { lab, outcome, command } => {
+            let page = report(&lab.loaded()?.0, outcome, command)?;
+            told(&|| said("answer", &page))
         }
         Question::Written { lab } => {
             let text = lab.written()?;
@@ -233,14 +239,34 @@ fn made<W: Explainable>(
     });
     let outcome = Outcome::Bench(made.outcome);
     let json = json_text(&outcome).map_err(Failure::said)?;
+    // The styles of a terminal are no part of a text.
+    let text = text(&outcome, Notes::default(), Columns::default());
     Ok(Run {
         json,
-        text: text(&outcome, Notes::default(), Columns::default()),
+        text: strip_str(&text).to_string(),
         figures: made.figures,
         problem: made.problem,
         trace: traced.transpose()?,
         notes: Vec::new(),
     })
+}
+
+fn report(lab: &Lab, outcome: &str, command: &str) -> Result<String, Failure> {
+    let outcome = Outcome::parse(outcome).map_err(Failure::said)?;
+    let page = page(&outcome, command);
+    let mut page = page.ok_or_else(|| Failure::said("there is no page for this outcome"))?;
+    if page.summary.is_empty() {
+        lab.summary().clone_into(&mut page.summary);
+    }
+    let Outcome::Bench(bench) = outcome else { return Ok(page.to_html()) };
+    let loads = bench.scenarios.into_iter().next_back().map(|last| last.link_loads);
+    if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
+        let topology = topology(lab, &lab.build(1)?);
+        let figure = TopologyFigure { title: String::new(), topology, loads };
+        let title = "Load of every link, in the last run".to_owned();
+        page.sections.push(Section { title, blocks: vec![Block::Topology(figure)] });
+    }
+    Ok(page.to_html())
 }
 
 /// The lab of a machine.

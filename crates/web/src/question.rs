@@ -55,6 +55,15 @@ pub enum Question {
         /// The part of the trace that is wanted.
         trace: Option<TraceWish>,
     },
+    /// The page of a run, as `crosslane bench --report` writes it, but for the lab's constants.
+    Report {
+        /// The lab.
+        lab: LabText,
+        /// The outcome: what `crosslane bench --json` prints.
+        outcome: String,
+        /// Command line that makes the run again.
+        command: String,
+    },
     /// The lab file with the changes written into it.
     Written {
         /// The lab.

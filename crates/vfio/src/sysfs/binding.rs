@@ -209,7 +209,7 @@ pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Resul
     let refuse =
         |kind, why: String, remedy: &str| Err(SysfsError::cannot(address, kind, why, remedy));
     if wanted.is_empty() || wanted.contains(['/', '\n']) {
-        let why = format!("\"{}\" is not a driver's name", super::shown(wanted));
+        let why = format!("\"{}\" is not a driver's name", crosslane_sysfs::attribute::shown(wanted));
         return refuse(InvalidArgument, why, "");
     }
     if let Some(why) = why_bridge_kept(function) {

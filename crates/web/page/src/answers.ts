@@ -54,13 +54,14 @@ export type Question =
       why?: boolean;
       trace?: { most?: number; from_ps?: number };
     }
+  | { ask: "report"; lab: LabText; outcome: string; command: string }
   | { ask: "written"; lab: LabText }
   | { ask: "import"; dumps: { name: string; text: string }[]; name: string };
 
 /** The answer to a question. */
 export type AnswerTo<Q extends Question> = Q extends { ask: "labs" }
   ? Labs
-  : Q extends { ask: "text" | "written" }
+  : Q extends { ask: "text" | "written" | "report" }
     ? string
     : Q extends { ask: "check" }
       ? Checked

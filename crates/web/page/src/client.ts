@@ -26,20 +26,22 @@ interface Waiting {
   progress: ((progress: Progress) => void) | undefined;
 }
 
+/** Loads and compiles the module, also from servers that do not know the type of its file. */
+export async function loaded(address: URL): Promise<WebAssembly.Module> {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`cannot load ${address.pathname}: ${response.status}`);
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+/** A worker with the lab. */
 export class Client {
   #module: Promise<WebAssembly.Module>;
   #worker: Promise<Worker> | undefined;
   #waiting = new Map<number, Waiting>();
   #number = 0;
 
-  /** Begins to load the module. */
-  constructor(address: URL) {
-    const fetched = fetch(address).then((response) => {
-      if (!response.ok) throw new Error(`cannot load ${address.pathname}: ${response.status}`);
-      return response.arrayBuffer();
-    });
-    // Servers that do not know the type of the file are served as well.
-    this.#module = fetched.then((bytes) => WebAssembly.compile(bytes));
+  constructor(module: Promise<WebAssembly.Module>) {
+    this.#module = module;
   }
 
   async #start(): Promise<Worker> {

@@ -2,7 +2,7 @@
 // The page: what a user chooses becomes questions to the lab, and answers become what he sees.
 
 import type { Checked, DirectionLoad, Drawn, Labs, Run } from "./answers.ts";
-import { Client, type Progress, Stopped } from "./client.ts";
+import { Client, loaded, type Progress, Stopped } from "./client.ts";
 import { byId, choices, make, save } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { gain, figure, rate, size, time } from "./format.ts";
@@ -27,7 +27,10 @@ const SIZES = ["64", "256", "1K", "4K", "16K", "64K", "256K", "1M", "4M"];
 /** Name of a lab whose text is not that of a shipped one. */
 const OWN = "your own";
 
-const client = new Client(new URL("./crosslane.wasm", import.meta.url));
+const module = loaded(new URL("./crosslane.wasm", import.meta.url));
+// Labs are read and drawn while a run goes on.
+const client = new Client(module);
+const runner = new Client(module);
 const store = new Store(FIRST);
 const tree = new Tree(byId("tree"), choose);
 const editor = new Editor(byId("editor"), byId("fault"), (text) => {
@@ -39,8 +42,8 @@ let checked: Checked | null = null;
 let drawn: Drawn | null = null;
 /** The card that the next one is joined with. */
 let armed: string | null = null;
-/** Whether the next flow is another one, not the first anew. */
-let isMore = false;
+/** The flow that cards are chosen for: the last one that was touched. */
+let active = 0;
 let lastRun: { run: Run; of: string } | null = null;
 let loads: DirectionLoad[] = [];
 let isRunning = false;
@@ -114,6 +117,7 @@ function showLab(): void {
   byId("variant-line").hidden = variants.length === 0;
   byId("summary").textContent = checked.summary;
   tree.show(drawn);
+  tree.reveal(state.flows[0]?.from);
   tree.mark(store.state.flows, armed);
   byId("legend").hidden = loads.length === 0;
   const found = checked.checked[0];
@@ -137,11 +141,11 @@ function choose(node: string): void {
     return;
   }
   const { flows } = store.state;
-  const like = flows[0] ?? FIRST.flows[0]!;
+  const like = flows[active] ?? flows[0] ?? FIRST.flows[0]!;
   const flow: Flow = { ...like, from: armed, to: node };
+  const at = Math.min(active, Math.max(flows.length - 1, 0));
   armed = null;
-  store.change({ flows: isMore ? [...flows, flow] : [flow, ...flows.slice(1)], what_if: {} });
-  isMore = false;
+  store.change({ flows: flows.toSpliced(at, 1, flow), what_if: {} });
   status(`A flow from ${flow.from} to ${flow.to}.`);
 }
 
@@ -192,7 +196,11 @@ function showFlows(): void {
       "×",
     );
     const parts = [end("from", "from"), kind, end("to", "to"), bytes];
-    return make("li", { class: "flow" }, ...parts, state.flows.length > 1 && remove);
+    const touched = () => {
+      active = index;
+    };
+    const row = { class: "flow", onfocusin: touched };
+    return make("li", row, ...parts, state.flows.length > 1 && remove);
   });
   byId("flows").replaceChildren(...rows);
   byId<HTMLInputElement>(state.mover).checked = true;
@@ -240,7 +248,7 @@ async function running(work: () => Promise<void>): Promise<void> {
 async function ran(state: State, lab: ReturnType<typeof labOf>, why: boolean): Promise<Run> {
   const work = workOf(state, checked?.nodes.hosts ?? tree.hosts);
   if (typeof work === "string") throw new Error(work);
-  return client.ask({ ask: "run", lab, work, why }, progressed);
+  return runner.ask({ ask: "run", lab, work, why }, progressed);
 }
 
 async function run(): Promise<void> {
@@ -377,10 +385,15 @@ async function exported(kind: string): Promise<void> {
       const lab = labOf(state);
       const { svg } = await client.ask({ ask: "topology", lab, loads, standing: true });
       save(`${name}.svg`, svg, "image/svg+xml");
-    } else if (lastRun) {
+    } else if (!lastRun) {
+      status("There is no result yet: run first.");
+    } else if (kind === "json") {
       save(`${name}.json`, lastRun.run.json, "application/json");
     } else {
-      status("There is no result yet: run first.");
+      const [lab, outcome] = [labOf(state), lastRun.run.json];
+      const command = byId("command").textContent;
+      const page = await client.ask({ ask: "report", lab, outcome, command });
+      save(`${name}.html`, page, "text/html");
     }
   } catch (error) {
     status(sentenceOf(error));
@@ -420,7 +433,7 @@ function listen(): void {
   const on = (id: string, event: string, heard: () => unknown) =>
     byId(id).addEventListener(event, heard);
   on("run", "click", run);
-  on("stop", "click", () => client.stop());
+  on("stop", "click", () => runner.stop());
   on("undo", "click", () => store.undo());
   on("share", "click", share);
   on("lab", "change", () => {
@@ -432,8 +445,8 @@ function listen(): void {
     store.change({ variant: byId<HTMLSelectElement>("variant").value || null, what_if: {} });
   });
   on("add", "click", () => {
-    isMore = true;
     const { flows } = store.state;
+    active = flows.length;
     store.change({ flows: [...flows, { ...(flows.at(-1) ?? FIRST.flows[0]!) }] });
   });
   for (const mover of ["generic", "engine"] as const) {
@@ -446,7 +459,7 @@ function listen(): void {
   on("paste", "click", () => byId<HTMLDialogElement>("import").showModal());
   on("import-read", "click", imported);
   on("import-cancel", "click", () => byId<HTMLDialogElement>("import").close());
-  for (const kind of ["toml", "json", "svg"]) on(`export-${kind}`, "click", () => exported(kind));
+  for (const kind of ["toml", "json", "svg", "html"]) on(`export-${kind}`, "click", () => exported(kind));
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && armed !== null) choose(armed);
   });

@@ -160,8 +160,8 @@ export function explained(why: Explanation | null, reason: string | null): HTMLE
       make(
         "p",
         { class: "verdict", id: "verdict" },
-        `Limited by ${names}. With ${lifted} the same run gives `,
-        `${figure(first.value, better)} (${gain(first.gain)}).`,
+        `Limited by ${names}: ${figure(first.value, better)} (${gain(first.gain)}) `,
+        `with that lifted (${lifted}).`,
         next ? ` Then ${namesOf(next)} would limit it.` : "",
       ),
     );

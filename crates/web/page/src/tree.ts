@@ -3,6 +3,9 @@
 
 import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
 
+/** Smallest scale of the drawing; in a narrower box it scrolls. */
+const LEAST_SCALE = 0.74;
+
 /** Children of the tree that keep its hosts, endpoints and the way between them. */
 interface Nodes {
   /** The node above each node. */
@@ -53,7 +56,7 @@ export class Tree {
     if (!svg) return;
     svg.setAttribute("role", "group");
     const width = Number(svg.getAttribute("width"));
-    svg.style.minWidth = `${Math.round(width * 0.8)}px`;
+    svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
     this.#box.replaceChildren(document.adoptNode(svg));
     for (const card of this.#cards()) {
       // Hosts and endpoints have memory; switches only pass on.
@@ -107,6 +110,16 @@ export class Tree {
       const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
       card.setAttribute("aria-label", [node, ...ends].join(", "));
     }
+  }
+
+  /** Scrolls the drawing, if it has to, until a card is seen. */
+  reveal(node: string | undefined): void {
+    const card = this.#cards().find((it) => it.dataset["node"] === node);
+    const box = this.#box.getBoundingClientRect();
+    const seen = card?.getBoundingClientRect();
+    if (!seen) return;
+    if (seen.right > box.right) this.#box.scrollLeft += seen.right - box.right + 16;
+    if (seen.bottom > box.bottom) this.#box.scrollTop += seen.bottom - box.bottom + 16;
   }
 
   /** Outlines what limits a run. */

@@ -139,6 +139,6 @@ export function shownSliders(
       onchange: () => changed(slider.moved(changes, input.valueAsNumber)),
     });
     const label = make("label", { for: id }, slider.label);
-    return make("div", { class: "slider" }, label, input, output);
+    return make("div", { class: "slider" }, label, output, input);
   });
 }

@@ -178,6 +178,17 @@ describe("labs", () => {
   });
 });
 
+describe("reports", () => {
+  test("a run has the page that it has here", () => {
+    const own = { name: "rosta" };
+    const { json } = lab.ask({ ask: "run", lab: own, work: traffic("fpga1:fpga5:write:4K")[0] });
+    const question: Question = { ask: "report", lab: own, outcome: json, command: "crosslane" };
+    const page = lab.ask(question);
+    assert.match(page, /^<!DOCTYPE html>.*Load of every link, in the last run/s);
+    assert.equal(lab.answer(JSON.stringify(question)), native(question));
+  });
+});
+
 describe("dumps", () => {
   const dump = readFileSync(new URL("dump.txt", import.meta.url), "utf8");
 
@@ -203,7 +214,7 @@ describe("dumps", () => {
 
 describe("bad questions", () => {
   test("what is no question is named", () => {
-    for (const question of ["", "{", "[]", '{"ask":"fly"}', '{"ask":"labs","more":1}', "\u0000"]) {
+    for (const question of ["", "{", "[]", '{"ask":"fly"}', '{"ask":"text"}', "\u0000"]) {
       const { failure } = JSON.parse(lab.answer(question));
       assert.match(failure.message, /^this is no question: /);
     }

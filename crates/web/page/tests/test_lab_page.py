@@ -211,7 +211,11 @@ class LabPage(unittest.TestCase):
     def test_results_and_drawings_are_saved(self) -> None:
         with self.opened() as page:
             self.run_lab(page)
-            for kind, begin in [("json", '{\n  "bench": "traffic"'), ("svg", "<svg xmlns=")]:
+            for kind, begin in [
+                ("json", '{\n  "bench": "traffic"'),
+                ("svg", "<svg xmlns="),
+                ("html", "<!DOCTYPE html>"),
+            ]:
                 with page.expect_download() as download:
                     page.click(f"#export-{kind}")
                 text = Path(download.value.path()).read_text()
