@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Numbers as people read them. Units are decimal: MB/s is 1000000 bytes a second.
 
-/** `3012.4 MB/s`, or `12.345 GB/s` from ten of these on. */
+/** `3012.4 MB/s`, as the program prints it. */
 export function rate(bytesPerSecond: number): string {
-  if (bytesPerSecond >= 1e10) return `${(bytesPerSecond / 1e9).toFixed(2)} GB/s`;
   return `${(bytesPerSecond / 1e6).toFixed(1)} MB/s`;
 }
 

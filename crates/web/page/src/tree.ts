@@ -31,6 +31,20 @@ function nodesOf(topology: Topology): Nodes {
   return nodes;
 }
 
+/** Writes a word into the upper right corner of a card; an empty one is taken away. */
+function label(card: SVGElement, word: string): void {
+  card.querySelector(".end-word")?.remove();
+  const rect = card.querySelector("rect");
+  if (!word || !rect) return;
+  const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  const at = (name: string) => Number(rect.getAttribute(name));
+  text.setAttribute("class", "end-word");
+  text.setAttribute("x", String(at("x") + at("width") - 8));
+  text.setAttribute("y", String(at("y") + 14));
+  text.textContent = word;
+  card.append(text);
+}
+
 /** The drawing in its box. */
 export class Tree {
   #box: HTMLElement;
@@ -105,6 +119,7 @@ export class Tree {
       card.classList.toggle("is-from", isFrom);
       card.classList.toggle("is-to", isTo);
       card.classList.toggle("is-armed", node === armed);
+      label(card, [isFrom && "from", isTo && "to"].filter((word) => word !== false).join(", "));
       if (!card.hasAttribute("role")) continue;
       card.setAttribute("aria-pressed", String(node === armed));
       const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);

@@ -24,10 +24,11 @@ const sample = <T>(type: string, answer: T): T => {
   return answer;
 };
 
-const traffic = (...flows: string[]): [Traffic, string] => [
-  { kind: "traffic", flows },
-  `traffic ${flows.map((flow) => `--flow ${flow}`).join(" ")}`,
-];
+const traffic = (...flows: string[]): [Traffic, string] => {
+  const operations = 256;
+  const words = flows.map((flow) => `--flow ${flow} `).join("");
+  return [{ kind: "traffic", flows, operations }, `traffic ${words}--operations ${operations}`];
+};
 const transfers = (work: Omit<Transfers, "kind">): [Transfers, string] => {
   const { bench, ...options } = work;
   const words = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]);
@@ -190,7 +191,8 @@ describe("reports", () => {
 });
 
 describe("dumps", () => {
-  const dump = readFileSync(new URL("dump.txt", import.meta.url), "utf8");
+  const file = new URL("../../../twin/tests/dumps/server.txt", import.meta.url);
+  const dump = readFileSync(file, "utf8");
 
   test("a machine becomes a lab that runs", () => {
     const dumps = [{ name: "dump.txt", text: dump }];
@@ -202,7 +204,7 @@ describe("dumps", () => {
     const host = lab.ask({ ask: "check", lab: named_ }).nodes.hosts[0]!;
     const work = traffic(`${card}:${host}:write:4K`)[0];
     const run = lab.ask({ ask: "run", lab: named_, work });
-    assert.ok(run.figures[0]!.value > 1e9);
+    assert.ok(run.figures[0]!.value > 1e8);
   });
 
   test("a text that is no dump is named", () => {
@@ -235,7 +237,7 @@ describe("bad questions", () => {
     const one = lab.ask({ ask: "text", name: "minimal" });
     const text = one.replaceAll('"card0"', '"card{1..10000}"');
     const { message } = failureOf({ ask: "check", lab: { name: "large.toml", text } });
-    assert.match(message, /10000|10,000/);
+    assert.match(message, /root ports of host0: .* more than the 31 that are possible/);
   });
 });
 

@@ -28,7 +28,7 @@ from test_page import CONTRASTS, LEAST_CONTRAST, LEAST_CONTRAST_LARGE, browser_p
 TARGET = TREE / os.environ.get("CARGO_TARGET_DIR", "target")
 SITE = TARGET / "lab"
 PROGRAM = TARGET / "debug/crosslane"
-DUMP = Path(__file__).with_name("dump.txt")
+DUMP = TREE / "crates/twin/tests/dumps/server.txt"
 VIEWS = [(width, theme) for width in (1280, 390) for theme in ("light", "dark")]
 # Milliseconds until a slow machine's run is there.
 PATIENCE_MS = 60_000
