@@ -18,6 +18,7 @@ import {
   Store,
   workOf,
 } from "./state.ts";
+import { TimeLine } from "./time_line.ts";
 import { STEPS, Tree } from "./tree.ts";
 import { Unanswered } from "./wasm.ts";
 import { shownSliders, slidersOf } from "./what_if.ts";
@@ -262,6 +263,8 @@ async function run(): Promise<void> {
     byId("result").replaceChildren(...shown(first));
     byId("text-of-run").textContent = first.text;
     byId("text-box").hidden = false;
+    byId("time-box").hidden = false;
+    byId("time-line").replaceChildren();
     loads = lastOf(first)?.link_loads ?? [];
     drawn = await client.ask({ ask: "topology", lab, loads });
     showLab();
@@ -277,6 +280,26 @@ async function run(): Promise<void> {
     byId("text-of-run").textContent = whole.text;
     tree.outline(why?.steps[0]?.limits ?? []);
     await compare();
+  });
+  await showTrace();
+}
+
+/** Events of a time line, at most. */
+const MOST_EVENTS = 200_000;
+
+/** Makes the run once more for its trace, when a user opens the time line. */
+async function showTrace(): Promise<void> {
+  if (!byId<HTMLDetailsElement>("time").open || byId("time-line").childElementCount) return;
+  await running(async () => {
+    const { state } = store;
+    const work = workOf(state, checked?.nodes.hosts ?? tree.hosts);
+    if (typeof work === "string") throw new Error(work);
+    const trace = { most: MOST_EVENTS };
+    const { trace: found } = await runner.ask(
+      { ask: "run", lab: labOf(state), work, trace },
+      progressed,
+    );
+    if (found) new TimeLine(byId("time-line"), found).draw();
   });
 }
 
@@ -416,7 +439,8 @@ function forget(): void {
   lastRun = null;
   loads = [];
   for (const id of ["result", "why", "compared"]) byId(id).replaceChildren();
-  byId("text-box").hidden = true;
+  for (const id of ["text-box", "time-box"]) byId(id).hidden = true;
+  byId<HTMLDetailsElement>("time").open = false;
 }
 
 /** Work for a lab that is chosen from the list: its first card and where that writes. */
@@ -456,6 +480,7 @@ function listen(): void {
     const count = byId<HTMLInputElement>("operations").valueAsNumber;
     store.change({ operations: Number.isFinite(count) && count >= 1 ? Math.floor(count) : null });
   });
+  on("time", "toggle", showTrace);
   on("paste", "click", () => byId<HTMLDialogElement>("import").showModal());
   on("import-read", "click", imported);
   on("import-cancel", "click", () => byId<HTMLDialogElement>("import").close());

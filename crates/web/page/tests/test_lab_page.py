@@ -62,9 +62,7 @@ class LabPage(unittest.TestCase):
         cls.addClassCleanup(cls.browser.close)
 
     @contextmanager
-    def opened(
-        self, width: int = 1280, theme: str = "light", fragment: str = ""
-    ) -> Iterator[Page]:
+    def opened(self, width: int = 1280, theme: str = "light", fragment: str = "") -> Iterator[Page]:
         """The page, ready; afterwards nothing may have gone wrong."""
         wrong: list[str] = []
         context = self.browser.new_context(
@@ -196,6 +194,33 @@ class LabPage(unittest.TestCase):
             self.assertEqual(before, page.locator("#rate").inner_text())
             self.assertLess(float(after.split()[0]), 0.6 * float(before.split()[0]))
             self.assertTrue(change.startswith("−"), change)
+
+    def test_tlps_are_stepped_through(self) -> None:
+        with self.opened() as page:
+            page.fill("#operations", "16")
+            page.press("#operations", "Tab")
+            self.run_lab(page)
+            page.locator("#time > summary").click()
+            canvas = page.locator("#time-line canvas")
+            expect(canvas).to_be_visible()
+            canvas.focus()
+            page.keyboard.press("n")
+            said = page.locator("#time-line [role=status]")
+            expect(said).to_contain_text("fpga1 -> rc47a.down0: #0 MWr")
+            page.get_by_role("button", name="Next event").click()
+            expect(said).not_to_contain_text("#0 MWr")
+            drawn = page.evaluate(
+                "() => { const c = document.querySelector('#time-line canvas');"
+                " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+                " let [bars, blue] = [0, 0];"
+                " for (let at = 0; at < d.length; at += 4) {"
+                "   bars += d[at + 3] > 0; blue += d[at + 3] > 0 && d[at + 2] > d[at] + 60; }"
+                " return [bars, blue]; }"
+            )
+            self.assertGreater(drawn[0], 1000)
+            self.assertGreater(drawn[1], 1000)
+            if shots := os.environ.get("SHOTS"):
+                page.screenshot(path=Path(shots) / "lab-time-line.png", full_page=True)
 
     def test_an_address_holds_the_lab_and_the_flows(self) -> None:
         with self.opened() as page:
