@@ -3,14 +3,13 @@
 """Builds the lab for browsers: `web.py` makes `target/lab`, a folder for any static server.
 
 Cargo compiles `crates/web` for WebAssembly, with a profile of its own; TypeScript's compiler checks
-`crates/web/page` and makes JavaScript of it. It comes from npm, by the lock file, and is kept in the
-cache. `web.py --check FOLDER` also runs the tests under Node: they compare answers with those of the
-program and of the example `answer` in that folder, byte for byte.
+`crates/web/page` and makes JavaScript of it. It comes from npm, by the lock file, and is kept in
+the cache. `web.py --check FOLDER` also runs the tests under Node: they compare answers with those
+of the program and of the example `answer` in that folder, byte for byte.
 """
 
 import argparse
 import gzip
-import json
 import os
 import platform
 import shutil

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-TREE = Path(__file__).resolve().parents[4]
-sys.path.insert(0, str(TREE / "crates/report/browser"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "report/browser"))
 from test_page import CONTRASTS, LEAST_CONTRAST, LEAST_CONTRAST_LARGE, browser_path
 
+TREE = Path(__file__).resolve().parents[4]
 TARGET = TREE / os.environ.get("CARGO_TARGET_DIR", "target")
 SITE = TARGET / "lab"
 PROGRAM = TARGET / "debug/crosslane"
@@ -193,7 +193,7 @@ class LabPage(unittest.TestCase):
             before, after, change = table.locator("tbody td.number").all_inner_texts()
             self.assertEqual(before, page.locator("#rate").inner_text())
             self.assertLess(float(after.split()[0]), 0.6 * float(before.split()[0]))
-            self.assertTrue(change.startswith("−"), change)
+            self.assertTrue(change.startswith("\u2212"), change)
 
     def test_tlps_are_stepped_through(self) -> None:
         with self.opened() as page:
