@@ -72,8 +72,8 @@ pub use torture::{FailedSeed, Torture, TortureEvents};
 pub use validation::{ComparedRow, Influence, RowErrors, ValidatedRow, ValidatedSet, Validation};
 pub use what_if::{BeforeAfter, ChangedPairs, ExplainedPair, TuneStep, TuneTrial, Tuning, WhatIf};
 
-/// Writes JSON as the program prints it: indented, keys sorted, with a newline at its end. An object
-/// contains the number of its schema; a list stays a plain list.
+/// Writes JSON as the program prints it: indented, keys sorted, with a newline at its end. An
+/// object contains the number of its schema; a list stays a plain list.
 ///
 /// # Errors
 /// Data that JSON cannot have.

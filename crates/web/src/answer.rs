@@ -13,9 +13,11 @@ use crosslane::lab::{EngineKind, Lab, library, shipped};
 use crosslane::labs;
 use crosslane::results::{DirectionLoad, LabCheck, LabConstants, LabImport, LabSummary, Outcome};
 use crosslane::results::{Figure, json_text, topology::Topology};
-use crosslane_report::text::{Columns, Notes, text};
 use crosslane_report::runs::page;
-use crosslane_report::{Block, Section, TopologyFigure, loaded_svg, page_style, page_svg, topology_svg};
+use crosslane_report::text::{Columns, Notes, text};
+use crosslane_report::{
+    Block, Section, TopologyFigure, loaded_svg, page_style, page_svg, topology_svg,
+};
 use serde::Serialize;
 
 use crate::failure::Failure;

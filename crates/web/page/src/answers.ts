@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Questions to the lab and the types of its answers, as `crates/web` and `crates/results` have
-// them. `make check-web` compiles answers of real runs against these types.
+// them. `make check-web` compiles answers of real runs against these types: no key may be missing,
+// and none may be there that these do not have.
 
 /** A lab: a shipped one by its name, or the text of a file, and what is changed in it. */
 export interface LabText {
@@ -243,10 +244,20 @@ export interface Scenario {
     bytes: number;
     bytes_per_second: number;
   } | null;
-  latency: { name: string; bytes: number; one_way: Latencies } | null;
+  latency: {
+    name: string;
+    bytes: number;
+    round_trips: number;
+    one_way: Latencies;
+    plan: Plan | null;
+    wrong_words: number;
+  } | null;
+  links: Link[];
   link_loads: DirectionLoad[];
   links_span_ps: number | null;
+  ports_set: string[];
   simulated_ps: number | null;
+  tlp_hops: number | null;
   errors: string[];
   error_count: number;
   why_not_faster: Explanation | null;
@@ -255,31 +266,141 @@ export interface Scenario {
 
 /** Durations, picoseconds. */
 export interface Latencies {
-  least_ps: number;
+  min_ps: number;
   typical_ps: number;
   average_ps: number;
   p99_ps: number;
-  most_ps: number;
+  max_ps: number;
 }
 
 /** Outcome of one flow. */
-export interface Flow {
+export interface FlowOutcome {
   name: string;
   bytes: number;
   iterations: number;
   in_flight: number | null;
   latency: Latencies | null;
   application_bytes_per_second: number | null;
-  hardware: { bytes: number; bytes_per_second: number } | null;
-  bytes_per_second: number | null;
-  ceiling: {
+  hardware: {
+    bytes: number;
+    first_ps: number;
+    last_ps: number;
     bytes_per_second: number;
-    less_dllps_bytes_per_second: number;
-    payload_bytes: number;
-    carrier: string;
-    direction: string | null;
   } | null;
+  bytes_per_second: number | null;
+  ceiling: Ceiling | null;
   share_of_ceiling: number | null;
+}
+
+/** A flow, with what only one kind of benchmark has. */
+export type Flow = FlowOutcome & (TrafficDetail | TransfersDetail);
+
+/** Rate that the links allow for the TLPs of a flow. */
+export interface Ceiling {
+  bytes_per_second: number;
+  less_dllps_bytes_per_second: number;
+  payload_bytes: number;
+  carrier: string;
+  header_dw: number;
+  is_estimate: boolean;
+  direction: string | null;
+}
+
+/** Values of generated traffic. */
+export interface TrafficDetail {
+  from: string;
+  to: string;
+  kind: string;
+  is_core: boolean;
+  is_streaming?: boolean;
+  failed: number;
+  outstanding: number;
+  target: number;
+  moved_bytes: number;
+  request_tlps: number;
+  steady_bytes_per_second: number | null;
+}
+
+/** Values of transfers by the driver. */
+export interface TransfersDetail {
+  moved_bytes: number;
+  started_ps: number;
+  ended_ps: number;
+  post_to_first_tlp_ps: number | null;
+  registration_ps: number | null;
+  plan: Plan;
+  wrong_words: number;
+  first_wrong_word: number | null;
+  channels: Channel[];
+  lanes: ReceiveQueue[];
+}
+
+/** The path of a flow, as the driver plans it. */
+export interface Plan {
+  path: string[];
+  max_payload_bytes: number;
+  expected_bytes_per_second: number;
+  slowest_link: string;
+  through_root_complex: boolean;
+  not_faster: string[];
+}
+
+/** Counters of an engine's channel; clocks are those of the engine. */
+export interface Channel {
+  device: string;
+  kind: string;
+  clock_ps: number;
+  bytes: number;
+  tlps: number;
+  fetched: number;
+  first_clocks: number;
+  last_clocks: number;
+  no_descriptor_clocks: number;
+  no_data_clocks: number;
+  no_tag_clocks: number;
+  link_clocks: number;
+  no_credit_clocks: number;
+  gap_clocks: number;
+}
+
+/** Counters of an engine's receive queue. */
+export interface ReceiveQueue {
+  device: string;
+  lane: number;
+  clock_ps: number;
+  received_bytes: number;
+  drained_bytes: number;
+  overflow: boolean;
+  first_clocks: number;
+  last_clocks: number;
+}
+
+/** One direction of a link that data crossed. */
+export interface Link {
+  direction: string;
+  generation: number;
+  width: number;
+  flows: number[];
+  bytes_per_second: number;
+  ceiling_bytes_per_second: number;
+  tlps: number;
+  replayed_tlps: number;
+  acks: number;
+  naks: number;
+  update_fcs: number;
+  payload_bytes: number;
+  header_bytes: number;
+  replayed_bytes: number;
+  dllp_bytes: number;
+  skp_bytes: number;
+  share: {
+    payload: number;
+    header: number;
+    replay: number;
+    dllp: number;
+    skp: number;
+    idle: Record<string, number>;
+  };
 }
 
 /** Load of one direction of a link. */
@@ -301,6 +422,19 @@ export interface Explanation {
     link: string;
     span_ps: number;
     uses: { use: string; share: number }[];
+    iommus?: {
+      host: string;
+      iotlb_entries: number;
+      walk_ps: number;
+      walks: number;
+      requests: number;
+      misses: number;
+      joined: number;
+      walking_ps: number;
+      queued_ps: number;
+      waited_ps: number;
+      walks_at_once: number;
+    }[];
   } | null;
   steps: Step[];
   consequence: { use: string; share: number; share_without: number } | null;
