@@ -341,7 +341,7 @@ fn put_back(
     if only.is_some() {
         set_override(&now.folder, only)?;
     }
-    let segment = Segment::new(&tree, address.domain, ConfigurationWrites::Allowed);
+    let segment = Segment::new(tree, address.domain, ConfigurationWrites::Allowed);
     let failed = |error: TopologyError| {
         let why = format!("it is back, but not set as it was: {error}");
         SysfsError::cannot(address, error.kind(), why, "")
