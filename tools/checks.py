@@ -96,6 +96,9 @@ COUNTS = (
     re.compile(r"^(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed\b.* in [\d.]+"),
     re.compile(r"^(?P<failed>\d+) failed\b.* in [\d.]+"),
     re.compile(r"^Ran (?P<passed>\d+) tests? in "),
+    # Node's marks are no letters.
+    re.compile(r"^\W pass (?P<passed>\d+)$"),
+    re.compile(r"^\W fail (?P<failed>\d+)$"),
 )
 
 

@@ -40,7 +40,7 @@ const RUNS: [string, [Traffic | Transfers, string]][] = [
   ["rosta", traffic("fpga1:fpga5:write:4K", "fpga2:fpga6:write:4K")],
   ["rosta:crosslane", transfers({ bench: "p2p", from: "fpga1", to: "fpga5", size: "64K" })],
   ["rosta:iommu", traffic("fpga1:host0:read:1K")],
-  ["minimal", transfers({ bench: "write", size: "64..4K" })],
+  ["minimal", transfers({ bench: "write", size: "64..256" })],
   ["rosta:crosslane", transfers({ bench: "latency", to: "fpga5", iterations: 100 })],
   ["kc705", traffic("kc705:host0:write:4K")],
   ["pciebench", traffic("nfp:host0:read:64,512")],
