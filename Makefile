@@ -54,12 +54,11 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 PACKAGE := $(TARGET_DIR)/python
 SCRIPTS := crates/python/crosslane.data/scripts
 
+# The core in a lab needs the Python package: `check-python` runs it.
+GATEWARE_TESTS := gateware examples --ignore examples/own_core
+
 .DEFAULT_GOAL := help
-.PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
-	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
-	check-deny check-web web check-speed check-mpi check-python wheel check-site site man test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-c bench-overhead \
-	bench-document fuzz corpus torture mutations miri fmt readme lab-keys architecture area pciebench aws-f1 kc705 nget rosta sbdt \
-	rtl test-rtl c-header c-library install packages check-packages crates check-crates clean
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,16 +114,34 @@ check-speed: ## instructions of the simulator for each TLP and link, within 5 % 
 check-mpi: $(TOOLS) ## one lab in several processes, which mpirun starts: the program built with MPI
 	$(CARGO) test --workspace --locked $(RTL),crosslane-cli/mpi --test program -- processes::
 
-check-python: $(TOOLS) ## the Python package of the debug build: its tests, and its stubs by mypy
-	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
+# The Python package where the tests find it.
+define package
 	rm -rf $(PACKAGE)
 	mkdir -p $(PACKAGE)
 	cp -r crates/python/python/crosslane $(PACKAGE)
 	cp $(TARGET_DIR)/debug/libcrosslane_python.so $(PACKAGE)/crosslane/_native.abi3.so
-	cd crates/python && PYTHONPATH=$(abspath $(PACKAGE)) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+endef
+PACKAGED := PYTHONPATH=$(abspath $(PACKAGE))
+OWN_CORE := $(PACKAGED) $(VENV)/bin/python -B -m pytest -q -p no:cacheprovider examples/own_core
+
+notebook: $(TOOLS) ## write the outputs of the notebook of examples/python anew
+	$(CARGO) build --locked -p crosslane-python
+	$(package)
+	$(PACKAGED) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
+
+check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy, and a core in a lab
+	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
+	$(package)
+	cd crates/python && $(PACKAGED) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
+	$(OWN_CORE)
+
+check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb; a part of check-python
+	$(CARGO) build --locked -p crosslane-python
+	$(package)
+	$(OWN_CORE)
 
 wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
 	$(CARGO) build --release --locked -p crosslane-cli
@@ -150,10 +167,10 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
-	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
+	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
-	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
 check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
 	$(BUILD_TESTS)
@@ -220,9 +237,12 @@ bench: $(TOOLS) ## speed of the simulator on this machine
 bench-c: ## host time of a posted transfer through the C library, as a ratio to Rust
 	$(CARGO) bench --locked -p crosslane-capi --bench overhead
 
+bench-network: ## rates and processor time of real networks within this machine, as ratios to a bare socket
+	$(CARGO) bench --locked -p crosslane-network --bench networks
+
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
-	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M
-	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
 
 bench-overhead: $(TOOLS) ## what an access and a transfer cost in a lab, over a socket, in a virtual machine; writes docs/vm.md anew
 	$(CARGO) build --release --locked -p crosslane-cli

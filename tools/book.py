@@ -10,6 +10,7 @@ anchor and resource is checked: nothing may lead nowhere, and nothing may be loa
 
 import argparse
 import html
+import json
 import os
 import platform
 import re
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import cache
@@ -163,6 +165,8 @@ class Stage:
                 shutil.copy(file, target)
             elif file.suffix == ".md":
                 target.write_text(self.with_links(file.read_text(), path, place))
+            elif file.suffix == ".ipynb":
+                target.write_text(notebook_page(json.loads(file.read_text()), target))
             else:
                 target.write_text(file_page(path, file.read_text()))
 
@@ -196,6 +200,26 @@ def file_page(path: str, text: str) -> str:
     fence = "`" * (3 + max((len(run) for run in re.findall("`+", text)), default=0))
     language = LANGUAGES.get(PurePosixPath(path).suffix, "text")
     return f"# {path}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
+
+
+def notebook_page(notebook: dict[str, Any], target: Path) -> str:
+    """The page of a notebook with its outputs; pictures are written beside it."""
+    blocks = []
+    for number, cell in enumerate(notebook["cells"]):
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            blocks.append(text)
+            continue
+        blocks.append(f"```python\n{text}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {"text/plain": output.get("text", [])})
+            if "image/svg+xml" in data:
+                picture = target.with_suffix(f".{number}.svg")
+                picture.write_text("".join(data["image/svg+xml"]))
+                blocks.append(f"![{''.join(data['text/plain'])}]({picture.name})")
+            else:
+                blocks.append(f"```text\n{''.join(data['text/plain']).rstrip()}\n```")
+    return "\n\n".join(blocks) + "\n"
 
 
 def summary(parts: list[Part]) -> str:

@@ -22,6 +22,8 @@ if [ "$target" != run ]; then
   if lacks perl; then packages+=(perl); fi
   # Debian's Python needs a separate package with pip to make virtual environments.
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then packages+=(python3 python3-venv); fi
+  # `ring` has C in it, which the check for Arm compiles too.
+  if lacks aarch64-linux-gnu-gcc; then packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross); fi
   # Networks are tested on libfabric, and between namespaces that `ip` makes.
   if lacks pkg-config; then packages+=(pkg-config); fi
   if ! [ -e /usr/include/rdma/fabric.h ]; then packages+=(libfabric-dev); fi

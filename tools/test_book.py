@@ -79,6 +79,24 @@ def test_files_and_folders_become_pages(tree):
     assert "```text\nb\n```" in (tree / "book/tree/hidden/b.txt.md").read_text()
 
 
+def test_notebooks_become_pages_with_pictures(tmp_path):
+    outputs = [
+        {"output_type": "stream", "text": ["1 GB/s\n"]},
+        {"data": {"image/svg+xml": ["<svg>", "</svg>"], "text/plain": ["a lab"]}},
+        {"data": {"text/plain": ["7"]}},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "source": ["lab"], "outputs": outputs},
+    ]
+    text = book.notebook_page({"cells": cells}, tmp_path / "a.ipynb.md")
+    assert text == (
+        "# Title\ntext\n\n```python\nlab\n```\n\n```text\n1 GB/s\n```\n\n"
+        "![a lab](a.ipynb.1.svg)\n\n```text\n7\n```\n"
+    )
+    assert (tmp_path / "a.ipynb.1.svg").read_text() == "<svg></svg>"
+
+
 def test_link_to_missing_file_is_refused(tree):
     (tree / "OUT.md").write_text("[gone](gone.md)")
     with pytest.raises(book.BookError, match=r"OUT.md: gone.md does not exist"):

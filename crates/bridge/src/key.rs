@@ -20,7 +20,8 @@ impl Key {
         Self(bytes)
     }
 
-    pub(crate) const fn bytes(&self) -> &[u8; KEY_BYTES] {
+    /// Returns its bytes.
+    pub const fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
     }
 

@@ -126,6 +126,11 @@ impl Policy {
         })
     }
 
+    /// Returns the clients' keys.
+    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.clients.iter().map(|client| &client.key)
+    }
+
     /// Parses a policy; `place` stands for the file in errors, `key_of` reads a key file.
     ///
     /// # Errors

@@ -655,7 +655,7 @@ typedef struct crosslane_message {
 typedef struct crosslane_bridge_attr {
   // Size of this structure, in bytes.
   size_t size;
-  // The network: verbs, efa, shm or tcp; NULL for the fastest that fits the address.
+  // The network: verbs, efa, shm, tls or tcp; NULL for the fastest that fits the address.
   const char *network;
   // The client's name in the server's policy; NULL for none.
   const char *name;

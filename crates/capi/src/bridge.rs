@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crosslane::bridge::{CardPlace, Client, Identity, Key, MemoryPart, TransferOptions};
 use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
-use crosslane::network::{MachineClock, Network, Provider, Region};
+use crosslane::network::{MachineClock, Network, Provider, Region, SharedKey, Trust};
 use crosslane::pcie::units::Picoseconds;
 use futures_executor::block_on;
 
@@ -43,7 +43,7 @@ pub struct crosslane_bridge_memory {
 pub struct crosslane_bridge_attr {
     /// Size of this structure, in bytes.
     pub size: usize,
-    /// The network: verbs, efa, shm or tcp; NULL for the fastest that fits the address.
+    /// The network: verbs, efa, shm, tls or tcp; NULL for the fastest that fits the address.
     pub network: *const c_char,
     /// The client's name in the server's policy; NULL for none.
     pub name: *const c_char,
@@ -157,7 +157,9 @@ pub unsafe extern "C" fn crosslane_bridge_connect(
         let key = key.map(|key| key.parse::<Key>()).transpose()?;
         let identity = Identity { name: name.unwrap_or_default(), key };
         let clock = MachineClock::new();
-        let network = Network::open(provider, &clock)?;
+        let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
+        let trust = Trust { present, ..Trust::default() };
+        let network = Network::open_with(provider, &clock, &trust)?;
         let time = time(attr.timeout_ns);
         let client = block_on(Client::connect(network, clock, &server, &identity, time))?;
         let connected = handle::insert(BridgeObject { client })?;

@@ -28,7 +28,7 @@ const TEXT_ENDINGS: [&str; 19] = [
 const INDEX: &str = "docs/README.md";
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
 const UNSAFE_CRATES: [&str; 6] = [
-    "crates/capi/Cargo.toml", "crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml",
+    "crates/capi/Cargo.toml", "crates/cosim/Cargo.toml", "crates/network/Cargo.toml",
     "crates/python/Cargo.toml", "crates/vfio/Cargo.toml", "crates/web/Cargo.toml",
 ];
 /// The project's crates from the ground floor up, each with those that it may stand on. Tests may
@@ -49,10 +49,10 @@ const HOUSE: [(&str, &str); 30] = [
     ("sysfs", "pcie host"),
     ("vfio", "pcie host sysfs"),
     ("twin", "pcie host sysfs"),
-    ("libfabric", "pcie host"),
+    ("network", "pcie host"),
     ("lab", "pcie torus-link host fabric device cosim"),
     ("mpi", "host lab"),
-    ("open", "pcie host driver vfio libfabric lab"),
+    ("open", "pcie host driver vfio network lab"),
     ("experiment", "pcie host results fabric driver bridge torus lab"),
     ("explain", "pcie host results fabric driver bridge lab experiment"),
     ("serve", "pcie host fabric vfio lab"),
@@ -61,7 +61,7 @@ const HOUSE: [(&str, &str); 30] = [
     ("reproduce", "pcie host results fabric driver bridge torus lab experiment report"),
     (
         "crosslane",
-        "pcie host results fabric driver bridge torus vfio twin libfabric lab open experiment \
+        "pcie host results fabric driver bridge torus vfio twin network lab open experiment \
          explain",
     ),
     ("capi", "crosslane"),

@@ -74,7 +74,7 @@ pub use crosslane_host as host;
 pub use crosslane_lab as lab;
 pub use crosslane_lab::device;
 #[cfg(not(target_family = "wasm"))]
-pub use crosslane_libfabric as network;
+pub use crosslane_network as network;
 #[cfg(not(target_family = "wasm"))]
 pub use crosslane_open as open;
 pub use crosslane_pcie as pcie;

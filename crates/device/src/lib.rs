@@ -14,6 +14,7 @@ mod little_endian;
 mod memory_card;
 pub mod network_processor;
 pub mod nic;
+pub mod outside;
 mod parameters;
 
 pub use card_memory::{CardMemoryParameters, Copying};

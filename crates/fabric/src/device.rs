@@ -242,6 +242,11 @@ impl DevicePort<'_> {
         self.fabric.routing_id(crate::topology::PortId(self.port))
     }
 
+    /// Whether the device's own link is up.
+    pub fn is_link_up(&self) -> bool {
+        self.direction != NONE && !self.fabric.directions[self.direction as usize].is_down
+    }
+
     /// Whether the device may queue another TLP without waiting for [`Device::transmit_ready`]. The
     /// limit is the wire bytes for its transmit latency and two largest TLPs. Always false while
     /// the link is down.

@@ -268,7 +268,24 @@ impl Lab {
         self.build_with(seed, Endpoints::Engines)
     }
 
-    fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab> {
+    /// Builds the fabric like [`build`](Self::build), but with the named endpoints as
+    /// [`OutsideDevice`](crosslane_device::outside::OutsideDevice)s: their logic is a program or a
+    /// circuit outside of the lab.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and names that are not those of endpoints.
+    pub fn build_outside(&self, seed: u64, endpoints: &[&str]) -> Result<RunningLab> {
+        let known = self.endpoints_with(|_| true);
+        if let Some(name) = endpoints.iter().find(|name| !known.contains(name)) {
+            let suggestion = nearest(name, known.iter().copied());
+            let name = (*name).to_owned();
+            let problem = Problem::UnknownName { what: "endpoint", name, suggestion };
+            return Err(LabError::nowhere(problem));
+        }
+        self.build_with(seed, Endpoints::Outside(endpoints))
+    }
+
+    fn build_with(&self, seed: u64, endpoints: Endpoints<'_>) -> Result<RunningLab> {
         let (mut fabric, border) = wiring::build(&self.file, &self.engines, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
@@ -284,7 +301,7 @@ impl Lab {
         fabric: &mut Fabric,
         id: HostId,
         host: &HostInstance,
-        endpoints: Endpoints,
+        endpoints: Endpoints<'_>,
     ) -> Result<RunningHost> {
         let policy = self.policy(fabric, id, host);
         let tree = enumerate(fabric, id, &policy).map_err(|source| {
@@ -337,7 +354,7 @@ impl Lab {
         id: HostId,
         tree: &HostTree,
         buffers: &[Range<u64>],
-        endpoints: Endpoints,
+        endpoints: Endpoints<'_>,
     ) -> Vec<RoutingId> {
         if fabric.iommu(id).is_none() {
             return Vec::new();
@@ -357,8 +374,7 @@ impl Lab {
         );
         let is_generic = |name: &str| {
             let mut all = self.file.endpoints.iter();
-            endpoints == Endpoints::Generic
-                || all.any(|endpoint| endpoint.name == name && !endpoint.part.is_device())
+            all.any(|endpoint| endpoint.name == name && endpoints.is_generic(endpoint))
         };
         let ends = tree.functions.iter().filter(|it| it.port_type == PortType::Endpoint);
         let direct: Vec<RoutingId> = ends

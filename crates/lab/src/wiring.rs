@@ -7,6 +7,7 @@ use std::ops::Range;
 use crosslane_cosim::CosimError;
 use crosslane_device::network_processor::{CableEnd, NetworkProcessor, Outbox};
 use crosslane_device::nic::Nic;
+use crosslane_device::outside::OutsideDevice;
 use crosslane_device::{Engine, MemoryCard};
 use crosslane_fabric::{
     BuildError, Device, Fabric, FabricBuilder, MAX_DOWNSTREAM_PORTS, MAX_ROOT_PORTS, NodeId, PortId,
@@ -63,10 +64,23 @@ pub(crate) fn check(lab: &LabFile) -> Result<()> {
 
 /// The kind of endpoints in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Endpoints {
+pub(crate) enum Endpoints<'a> {
     Generic,
     /// Devices where the lab has constants for one, generic otherwise.
     Engines,
+    /// Endpoints whose logic is outside of the lab, by name; the others are generic.
+    Outside(&'a [&'a str]),
+}
+
+impl Endpoints<'_> {
+    /// Whether an endpoint is generic.
+    pub fn is_generic(self, endpoint: &EndpointInstance) -> bool {
+        match self {
+            Self::Generic => true,
+            Self::Engines => !endpoint.part.is_device(),
+            Self::Outside(names) => !names.contains(&endpoint.name.as_str()),
+        }
+    }
 }
 
 /// Builds the fabric of a lab.
@@ -77,7 +91,7 @@ pub(crate) fn build(
     lab: &LabFile,
     engines: &Engines,
     seed: u64,
-    endpoints: Endpoints,
+    endpoints: Endpoints<'_>,
 ) -> Result<(Fabric, Option<Border>)> {
     let wiring = Wiring::new(lab)?;
     let builder = wiring.builder(seed, endpoints, engines)?;
@@ -464,7 +478,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    fn builder(&self, seed: u64, kind: Endpoints, engines: &Engines) -> Result<FabricBuilder> {
+    fn builder(&self, seed: u64, kind: Endpoints<'_>, engines: &Engines) -> Result<FabricBuilder> {
         let lab = self.lab;
         let mut builder = FabricBuilder::new(seed);
         let hosts: Vec<NodeId> = (0_u16..)
@@ -562,13 +576,16 @@ impl<'a> Wiring<'a> {
 fn add_endpoint(
     builder: &mut FabricBuilder,
     endpoint: &EndpointInstance,
-    kind: Endpoints,
+    kind: Endpoints<'_>,
     engines: &Engines,
 ) -> Result<PortId, CosimError> {
     let (name, part) = (&endpoint.name, &endpoint.part);
     let mut msix = None;
-    let device: Box<dyn Device> = if kind == Endpoints::Generic || !part.is_device() {
+    let device: Box<dyn Device> = if kind.is_generic(endpoint) {
         return Ok(builder.endpoint(name, part.parameters.clone(), part.port.clone()).1);
+    } else if let Endpoints::Outside(_) = kind {
+        msix = part.msix;
+        Box::new(OutsideDevice::new())
     } else if let Some(engine) = part.engine {
         msix = Some(Engine::msix_request());
         engines.make(endpoint, engine)?

@@ -10,7 +10,7 @@ use crosslane_host::{
     Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
     RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
-use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Region};
+use crosslane_network::{Connection, Listener, Network, NetworkMemory, Region};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 

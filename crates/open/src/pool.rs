@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use crosslane_host::{PageSize, Rdma, RdmaError, RemoteAccess, lock};
-use crosslane_libfabric::{Network, Region};
+use crosslane_network::{Network, Region};
 
 /// Size of a buffer, bytes: so long that a piece costs little more than its copy.
 pub const BUFFER_BYTES: u64 = 512 << 10;

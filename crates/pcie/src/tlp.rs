@@ -6,6 +6,7 @@
 use crate::link::TLP_FRAMING_BYTES;
 use crate::units::{BusAddress, RoutingId, Tag};
 
+pub mod layout;
 #[cfg(test)]
 mod tests;
 

@@ -7,19 +7,20 @@ use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use crosslane::driver::Buffer as Registered;
-use crosslane::host::lock;
 use crosslane::open::{AnyBus, AnyMemory};
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::error::Failure;
-use crate::session::{Held, Shared};
+use crate::kept::{Kept, leave};
+use crate::session::{Owner, Shared};
+use crate::state::State;
 
 /// Alignment of the bytes of a buffer: that of a page.
 const ALIGNMENT: usize = 4096;
@@ -78,47 +79,27 @@ impl Drop for Bytes {
 #[pyclass(frozen, module = "crosslane")]
 pub struct Buffer {
     session: Arc<Shared>,
-    card: usize,
+    owner: Owner,
     bytes: ManuallyDrop<Bytes>,
     size_bytes: u64,
-    registered: Arc<Registration>,
+    registered: Kept<Registered<AnyBus>>,
     /// Views of Python code.
     views: AtomicUsize,
-}
-
-/// Registration of a buffer; none once it was given back.
-struct Registration(Mutex<Option<Registered<AnyBus>>>);
-
-impl Registration {
-    fn get(&self) -> Option<Registered<AnyBus>> {
-        lock(&self.0).clone()
-    }
-
-    fn is_over(&self) -> bool {
-        lock(&self.0).is_none()
-    }
-}
-
-impl Held for Registration {
-    fn release(&self) {
-        *lock(&self.0) = None;
-    }
 }
 
 impl Buffer {
     /// Takes memory that is registered.
     pub fn new(
-        session: Arc<Shared>,
-        card: usize,
+        session: &Arc<Shared>,
+        owner: Owner,
         memory: &AnyMemory,
         registered: Registered<AnyBus>,
     ) -> Result<Self, Failure> {
         let size_bytes = registered.size_bytes();
         let bytes = ManuallyDrop::new(Bytes::new(memory, size_bytes)?);
-        let registered = Arc::new(Registration(Mutex::new(Some(registered))));
-        session.hold(&registered);
-        let views = AtomicUsize::new(0);
-        Ok(Self { session, card, bytes, size_bytes, registered, views })
+        let registered = Kept::new(session, "the buffer", registered);
+        let (session, views) = (Arc::clone(session), AtomicUsize::new(0));
+        Ok(Self { session, owner, bytes, size_bytes, registered, views })
     }
 
     /// Returns its registration for a transfer with a card.
@@ -128,12 +109,12 @@ impl Buffer {
     pub fn registered(
         &self,
         session: &Arc<Shared>,
-        card: usize,
+        owner: Owner,
     ) -> Result<Registered<AnyBus>, Failure> {
-        if !Arc::ptr_eq(session, &self.session) || card != self.card {
+        if !Arc::ptr_eq(session, &self.session) || owner != self.owner {
             return Err(Failure::argument("the buffer is registered with another card"));
         }
-        self.registered.get().ok_or_else(|| Failure::closed("the buffer has been given back"))
+        Ok(Registered::clone(&*self.registered.get()?))
     }
 
     /// Writes what Python code sees of a part to the memory that the card reads.
@@ -175,7 +156,6 @@ impl Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if self.session.is_foreign() {
-            std::mem::forget(Arc::clone(&self.registered));
             return;
         }
         // SAFETY: it is dropped here only, and nothing uses it afterwards.
@@ -212,21 +192,19 @@ impl Buffer {
             );
             return Err(Failure::busy(problem).into());
         }
-        self.session.call(py, |state| {
-            let Some(registered) = self.registered.get() else { return Ok(()) };
-            state.run(registered.unregister())?;
-            self.registered.release();
-            Ok(())
-        })
+        let unregister = |state: &mut State, registered: &Registered<AnyBus>| {
+            state.run(registered.clone().unregister()).map(|_| ())
+        };
+        self.registered.close(py, unregister, |_, _| Ok(()))
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    #[pyo3(signature = (*_raised))]
-    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+    #[pyo3(signature = (*raised))]
+    fn __exit__(&self, py: Python<'_>, raised: &Bound<'_, PyTuple>) -> PyResult<()> {
+        leave(raised, self.close(py))
     }
 
     #[pyo3(signature = (**options))]

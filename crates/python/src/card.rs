@@ -1,34 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions and cards as Python code sees them.
+//! Cards as Python code sees them.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use crosslane::driver::{
-    Buffer as Registered, ChannelKind, StreamSource, Target, Transfer as Posted,
+    Buffer as Registered, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel,
+    DescriptorSource, Notification, StreamSource, Target, Transfer as Posted,
 };
 use crosslane::host::{Bus, PageSize};
-use crosslane::open::{AnyBus, AnyMemory, DeviceName, Session as Opened, SessionOptions};
+use crosslane::open::{AnyBus, AnyMemory};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
-use crate::call::without_gil;
 use crate::error::Failure;
-use crate::lab::{Lab, engine_kind};
-use crate::session::{LineKey, Shared};
-use crate::transfer::{Memory, Sink, Transfer, seconds};
-use crate::view::View;
+use crate::memory_card::MemoryCard;
+use crate::peer::{Check, Peer, PeerMemory};
+use crate::plan::function_name;
+use crate::posted::{ChannelKey, LineKey};
+use crate::session::{Owner, Shared};
+use crate::transfer::{Asked, Memory, Transfer, part_of, seconds};
+use crate::window::{Part, Window};
 
 /// Seconds after which a transfer has failed, unless the caller says another time.
-const DEADLINE_SECONDS: f64 = 10.0;
-
-/// Cards that are open, of one host.
-#[pyclass(frozen, module = "crosslane")]
-pub struct Session {
-    shared: Arc<Shared>,
-    cards: Vec<Py<Card>>,
-}
+pub const DEADLINE_SECONDS: f64 = 10.0;
 
 /// An open card.
 #[pyclass(frozen, module = "crosslane")]
@@ -36,160 +31,65 @@ pub struct Card {
     shared: Arc<Shared>,
     index: usize,
     #[pyo3(get)]
-    name: String,
+    pub name: String,
     #[pyo3(get)]
     address: String,
 }
 
-/// Opens cards by their name, or those of a lab that is at hand.
-#[pyfunction]
-#[pyo3(signature = (name, *, endpoint = None, engine = None, seed = 1))]
-pub fn open(
-    py: Python<'_>,
-    name: &Bound<'_, PyAny>,
-    endpoint: Option<&str>,
-    engine: Option<&str>,
-    seed: u64,
-) -> PyResult<Session> {
-    let engine = engine.map(engine_kind).transpose()?;
-    let (name, session) = if let Ok(lab) = name.cast::<Lab>() {
-        let lab = lab.get().with_engine_kind(engine);
-        let name = lab.name().to_owned();
-        let options = SessionOptions::default().with_seed(seed);
-        let opened =
-            without_gil(py, || Ok(Moved(Opened::open_in(&lab, &name, &[endpoint], options)?)))?;
-        (format!("lab:{name}"), opened)
-    } else {
-        if endpoint.is_some() {
-            return Err(Failure::argument("endpoint= is for labs; a name has it: lab:LAB/X").into());
-        }
-        let names: Vec<String> = match name.extract::<String>() {
-            Ok(name) => vec![name],
-            Err(_) => name
-                .extract()
-                .map_err(|_| Failure::argument("a name, a list of names, or a Lab is expected"))?,
-        };
-        let shown = names.join(", ");
-        let engines = engine.unwrap_or_default();
-        let opened = without_gil(py, || {
-            let parsed = names.iter().map(|name| name.parse::<DeviceName>());
-            let parsed = parsed.collect::<Result<Vec<_>, _>>()?;
-            let options = SessionOptions::default().with_engines(engines).with_seed(seed);
-            Ok(Moved(Opened::open_all(&parsed, options)?))
-        })?;
-        (shown, opened)
-    };
-    let Moved(session) = session;
-    let found: Vec<(String, String)> =
-        session.cards().iter().map(|card| (card.name.clone(), card.function.to_string())).collect();
-    let shared = Shared::new(name, session);
-    let cards = found.into_iter().enumerate().map(|(index, (name, address))| {
-        Py::new(py, Card { shared: Arc::clone(&shared), index, name, address })
-    });
-    let cards = cards.collect::<PyResult<_>>()?;
-    Ok(Session { shared, cards })
-}
-
-/// A session that was just opened and that its thread has not used yet.
-struct Moved(Opened);
-
-#[allow(unsafe_code)]
-// SAFETY: no future was spawned in it, and nothing else refers to its cells.
-unsafe impl Send for Moved {}
-
-#[pymethods]
-impl Session {
-    #[getter]
-    fn cards(&self, py: Python<'_>) -> Vec<Py<Card>> {
-        self.cards.iter().map(|card| card.clone_ref(py)).collect()
-    }
-
-    /// Returns a card by its name or its number.
-    #[pyo3(signature = (which = None))]
-    fn card(&self, py: Python<'_>, which: Option<&Bound<'_, PyAny>>) -> PyResult<Py<Card>> {
-        let found = match which {
-            None => self.cards.first(),
-            Some(which) => match which.extract::<usize>() {
-                Ok(index) => self.cards.get(index),
-                Err(_) => {
-                    let name: String = which.extract()?;
-                    self.cards.iter().find(|card| card.get().name == name)
-                }
-            },
-        };
-        let names: Vec<&str> = self.cards.iter().map(|card| card.get().name.as_str()).collect();
-        let missing = || {
-            let which = which.map_or_else(String::new, ToString::to_string);
-            Failure::argument(format!("there is no card {which}; there are {}", names.join(", ")))
-        };
-        Ok(found.ok_or_else(missing)?.clone_ref(py))
-    }
-
-    /// Time of the cards' bus in seconds: simulated in a lab.
-    #[getter]
-    fn now(&self) -> PyResult<f64> {
-        Ok(self.shared.now()?.as_seconds())
-    }
-
-    /// The same in picoseconds.
-    #[getter]
-    fn now_ps(&self) -> PyResult<u64> {
-        Ok(self.shared.now()?.0)
-    }
-
-    #[getter]
-    fn is_lab(&self) -> bool {
-        self.shared.is_lab
-    }
-
-    #[getter]
-    fn closed(&self) -> bool {
-        self.shared.is_closed()
-    }
-
-    /// Lets time pass: simulated in a lab.
-    fn sleep(&self, py: Python<'_>, span: f64) -> PyResult<()> {
-        let span = seconds("span", span)?;
-        self.shared.call(py, |state| state.sleep(span))
-    }
-
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.shared.close(py, false)
-    }
-
-    fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        raised: &Bound<'_, PyAny>,
-        _value: &Bound<'_, PyAny>,
-        _traceback: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        self.shared.close(py, !raised.is_none())
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<crosslane.Session {}>", self.shared.name)
-    }
-}
-
-/// The kind of a transfer, its address in the card and its deadline.
+/// A transfer that is asked for: its channel, its address in the card, its level and its deadline.
 struct Job {
     kind: ChannelKind,
+    number: u8,
     address: Option<u64>,
+    level: CompletionLevel,
     deadline: f64,
 }
 
 impl Card {
-    fn key(&self, job: &Job) -> LineKey {
-        (self.index, job.kind, job.address.is_some())
+    /// Takes a card of a session that was just opened.
+    pub const fn new(shared: Arc<Shared>, index: usize, name: String, address: String) -> Self {
+        Self { shared, index, name, address }
+    }
+
+    /// Returns the name by which its function is found, for a call of a session.
+    ///
+    /// # Errors
+    /// A card of another session.
+    pub fn address_in(&self, session: &Shared) -> Result<String, Failure> {
+        if std::ptr::eq(Arc::as_ptr(&self.shared), session) {
+            return Ok(self.address.clone());
+        }
+        Err(Failure::argument(format!("{}: it is a card of another session", self.name)))
+    }
+
+    /// Returns the name of its function in the tree.
+    ///
+    /// # Errors
+    /// A card of another session, or a closed session.
+    pub fn endpoint(&self, py: Python<'_>, session: &Shared) -> PyResult<String> {
+        self.address_in(session)?;
+        self.shared.call(py, |state| state.endpoint(self.index))
+    }
+
+    const fn asked<'a, 'py>(
+        &self,
+        object: &'a Bound<'py, PyAny>,
+        start: u64,
+        stop: Option<u64>,
+    ) -> Asked<'a, 'py> {
+        Asked { object, start, stop, owner: Owner::Card(self.index) }
+    }
+
+    const fn channel(&self, kind: ChannelKind, number: u8) -> ChannelKey {
+        ChannelKey { card: self.index, kind, number }
+    }
+
+    const fn key(&self, job: &Job) -> LineKey {
+        (self.channel(job.kind, job.number), job.address.is_some())
     }
 
     /// Posts a transfer with a part of registered memory.
-    fn post(&self, py: Python<'_>, job: &Job, memory: Memory) -> PyResult<Transfer> {
+    fn post(&self, py: Python<'_>, job: &Job, mut memory: Memory) -> PyResult<Transfer> {
         let deadline = seconds("deadline", job.deadline)?;
         let (part, key) = (memory.part.clone(), self.key(job));
         let bytes = part.end - part.start;
@@ -198,23 +98,65 @@ impl Card {
             Some(address) => Target::Card(registered, part, address),
             None => Target::Buffer(registered, part),
         };
-        let ticket = self.shared.call(py, |state| {
-            let device = state.device(self.index)?;
-            let deadline = device.bus().after(deadline);
-            state.post(key, Posted::new(target, deadline))
+        let posted = self.shared.call(py, |state| {
+            let transfer = Posted::new(target, state.bus().after(deadline));
+            state.post(key, transfer.with_level(job.level), None)
         })?;
-        Ok(Transfer::new(Arc::clone(&self.shared), key, ticket, bytes, memory))
+        if job.level == CompletionLevel::Accepted {
+            // The card may still read it when the outcome is known.
+            memory.lent_by = None;
+        }
+        Ok(Transfer::new(&self.shared, posted, bytes, Some(memory)))
     }
 }
 
-/// Returns the part of something with `bytes` bytes.
-fn part_of(bytes: u64, start: u64, stop: Option<u64>) -> Result<Range<u64>, Failure> {
-    let stop = stop.unwrap_or(bytes);
-    if start < stop && stop <= bytes {
-        return Ok(start..stop);
+/// Returns the level of a word; `None` is the strongest that the channel can promise.
+///
+/// # Errors
+/// No such level.
+pub fn level_of(
+    word: Option<&str>,
+    strongest: CompletionLevel,
+) -> Result<CompletionLevel, Failure> {
+    match word {
+        None => Ok(strongest),
+        Some("accepted") => Ok(CompletionLevel::Accepted),
+        Some("sent") => Ok(CompletionLevel::Sent),
+        Some("visible") => Ok(CompletionLevel::Visible),
+        Some("acknowledged") => Ok(CompletionLevel::Acknowledged),
+        Some(other) => Err(Failure::argument(format!(
+            "level {other:?}: it is 'accepted', 'sent', 'visible' or 'acknowledged'"
+        ))),
     }
-    let problem = format!("bytes {start} to {stop} of {bytes} B: they have to be within it");
-    Err(Failure::argument(format!("{problem}, and at least one")))
+}
+
+/// Returns the kind of a channel by its word.
+fn kind_of(word: &str) -> Result<ChannelKind, Failure> {
+    match word {
+        "h2c" => Ok(ChannelKind::H2c),
+        "c2h" => Ok(ChannelKind::C2h),
+        "peer" => Ok(ChannelKind::Peer),
+        other => {
+            let problem = format!("channel {other:?}: it is 'h2c', 'c2h' or 'peer'");
+            Err(Failure::argument(problem))
+        }
+    }
+}
+
+/// Returns the source of a stream: a word, or the number of a receive queue.
+fn source_of(source: &Bound<'_, PyAny>) -> PyResult<StreamSource> {
+    if let Ok(queue) = source.extract::<u8>() {
+        return Ok(StreamSource::ReceiveQueue(queue));
+    }
+    match source.extract::<String>().as_deref() {
+        Ok("generator") => Ok(StreamSource::Generator),
+        Ok("h2c") => Ok(StreamSource::H2c),
+        _ => {
+            let shown = source.repr()?;
+            let problem = "it is 'generator', 'h2c', or the number of a receive queue";
+            Err(Failure::argument(format!("source {shown}: {problem}")).into())
+        }
+    }
 }
 
 #[pymethods]
@@ -232,12 +174,14 @@ impl Card {
             let registered = state.run(device.register(memory.clone()))?;
             Ok((memory, registered))
         })?;
-        Ok(Buffer::new(Arc::clone(&self.shared), self.index, &memory, registered)?)
+        Ok(Buffer::new(&self.shared, Owner::Card(self.index), &memory, registered)?)
     }
 
-    /// Posts a transfer of data to the card: to its stream, or to an address of its memory.
-    #[pyo3(signature = (data, address = None, *, start = 0, stop = None,
+    /// Posts a transfer of data to the card: to its stream, or to an address of its memory. Data
+    /// may be memory of another card.
+    #[pyo3(signature = (data, address = None, *, start = 0, stop = None, channel = 0, level = None,
                         deadline = DEADLINE_SECONDS))]
+    #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
         &self,
         py: Python<'_>,
@@ -245,32 +189,31 @@ impl Card {
         address: Option<u64>,
         start: u64,
         stop: Option<u64>,
+        channel: u8,
+        level: Option<&str>,
         deadline: f64,
     ) -> PyResult<Transfer> {
-        let job = Job { kind: ChannelKind::H2c, address, deadline };
-        if let Ok(buffer) = data.cast::<Buffer>() {
-            let buffer = buffer.get();
-            let registered = buffer.registered(&self.shared, self.index)?;
-            let part = part_of(registered.size_bytes(), start, stop)?;
-            buffer.publish(&registered, &part)?;
-            let memory = Memory { registered, part, sink: Sink::None, is_spare: false };
-            return self.post(py, &job, memory);
+        let level = level_of(level, CompletionLevel::Visible)?;
+        let job = Job { kind: ChannelKind::H2c, number: channel, address, level, deadline };
+        if let Ok(memory) = data.cast::<PeerMemory>() {
+            if address.is_some() {
+                let problem = "memory of another card goes to the stream: it takes no address";
+                return Err(Failure::argument(problem).into());
+            }
+            let part = part_of(memory.get().nbytes(), start, stop)?;
+            let (key, _) = self.key(&job);
+            return memory.get().read(py, &self.shared, key, part, level, deadline);
         }
-        let view = View::of(data)?;
-        let part = part_of(view.bytes(), start, stop)?;
-        let bytes = part.end - part.start;
-        let registered = self.shared.spare(py, self.index, bytes)?;
-        let write =
-            |from: &[u8]| registered.write(0, &from[part.start as usize..part.end as usize]);
-        view.with(py, write).map_err(Failure::from)?;
-        let memory = Memory { registered, part: 0..bytes, sink: Sink::None, is_spare: true };
-        self.post(py, &job, memory)
+        let asked = self.asked(data, start, stop);
+        let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
+        self.post(py, &job, Memory::source(&self.shared, &asked, lend)?)
     }
 
     /// Posts a transfer of data from the card: from its stream, or from an address of its memory.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
-    #[pyo3(signature = (target, address = None, *, start = 0, stop = None,
-                        deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (target, address = None, *, start = 0, stop = None, channel = 0,
+                        level = None, deadline = DEADLINE_SECONDS))]
+    #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
         &self,
         py: Python<'_>,
@@ -278,42 +221,213 @@ impl Card {
         address: Option<u64>,
         start: u64,
         stop: Option<u64>,
+        channel: u8,
+        level: Option<&str>,
         deadline: f64,
     ) -> PyResult<Transfer> {
-        let job = Job { kind: ChannelKind::C2h, address, deadline };
-        if let Ok(buffer) = target.cast::<Buffer>() {
-            let registered = buffer.get().registered(&self.shared, self.index)?;
-            let part = part_of(registered.size_bytes(), start, stop)?;
-            let sink = Sink::Buffer(buffer.clone().unbind());
-            return self.post(py, &job, Memory { registered, part, sink, is_spare: false });
+        let level = level_of(level, CompletionLevel::Visible)?;
+        if level == CompletionLevel::Accepted {
+            let problem = "the level accepted cannot be promised: data go to Python's memory when \
+                           the transfer was waited for";
+            return Err(Failure::unsupported(problem).into());
         }
-        let view = View::writable(target)?;
-        if start != 0 || stop.is_some_and(|stop| stop != view.bytes()) {
-            let problem = "start= and stop= are for a Buffer; take a part, memoryview(x)[a:b]";
-            return Err(Failure::argument(problem).into());
-        }
-        let part = part_of(view.bytes(), 0, None)?;
-        let registered = self.shared.spare(py, self.index, part.end)?;
-        let memory = Memory { registered, part, sink: Sink::View(view), is_spare: true };
-        self.post(py, &job, memory)
+        let job = Job { kind: ChannelKind::C2h, number: channel, address, level, deadline };
+        let asked = self.asked(target, start, stop);
+        let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
+        self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)
     }
 
-    /// Chooses the data of the stream to host memory: the generator's, or those that come in.
-    fn route(&self, py: Python<'_>, source: &str) -> PyResult<()> {
-        let source = match source {
-            "generator" => StreamSource::Generator,
-            "h2c" => StreamSource::H2c,
+    /// Posts a copy within the card's memory.
+    #[pyo3(signature = (source, target, bytes, *, deadline = DEADLINE_SECONDS))]
+    fn copy(
+        &self,
+        py: Python<'_>,
+        source: u64,
+        target: u64,
+        bytes: u64,
+        deadline: f64,
+    ) -> PyResult<Transfer> {
+        let span = seconds("deadline", deadline)?;
+        let key = (self.channel(ChannelKind::C2h, 0), true);
+        let posted = self.shared.call(py, |state| {
+            let target = Target::CardToCard { from: source, to: target, bytes };
+            state.post(key, Posted::new(target, state.bus().after(span)), None)
+        })?;
+        Ok(Transfer::new(&self.shared, posted, bytes, None))
+    }
+
+    /// Connects a peer channel of this card to a receive queue of another card.
+    #[pyo3(signature = (other, *, channel = 0, credits = true, policy = "stall"))]
+    fn peer(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, Card>,
+        channel: u8,
+        credits: bool,
+        policy: &str,
+    ) -> PyResult<Peer> {
+        let other = other.get();
+        other.address_in(&self.shared)?;
+        let key = self.channel(ChannelKind::Peer, channel);
+        Peer::connect(py, &self.shared, key, other.index, credits, policy)
+    }
+
+    /// Opens memory of another card, which this card can then read into its stream.
+    #[pyo3(signature = (other, bar = CARD_MEMORY_BAR))]
+    fn peer_memory(
+        &self,
+        py: Python<'_>,
+        other: &Bound<'_, PyAny>,
+        bar: u8,
+    ) -> PyResult<PeerMemory> {
+        let name = function_name(&self.shared, other)?;
+        let of_card = other.cast::<Card>().ok().map(|card| card.get().index);
+        PeerMemory::open(py, &self.shared, self.index, &name, of_card, bar)
+    }
+
+    /// Opens a window into a BAR.
+    #[pyo3(signature = (bar, start = 0, stop = None, *, mapping = "uncached",
+                        contents = "registers", decoded_bytes = 0))]
+    #[expect(clippy::too_many_arguments, reason = "options of a window, by name")]
+    fn window(
+        &self,
+        py: Python<'_>,
+        bar: u8,
+        start: u64,
+        stop: Option<u64>,
+        mapping: &str,
+        contents: &str,
+        decoded_bytes: u64,
+    ) -> PyResult<Window> {
+        let part = Part { bar, start, stop, decoded_bytes };
+        Window::open(py, &self.shared, (self.index, &self.address), part, mapping, contents)
+    }
+
+    /// Opens the card as a memory card.
+    fn memory_card(&self, py: Python<'_>) -> PyResult<MemoryCard> {
+        MemoryCard::open(py, &self.shared, self.index)
+    }
+
+    /// Chooses the data of the stream to host memory and of that to the peer: the generator's,
+    /// those that come in from host memory, or those of a receive queue.
+    #[pyo3(signature = (c2h, peer = None))]
+    fn route(
+        &self,
+        py: Python<'_>,
+        c2h: &Bound<'_, PyAny>,
+        peer: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let c2h = source_of(c2h)?;
+        let peer = peer.map_or(Ok(StreamSource::Generator), source_of)?;
+        self.shared.call(py, |state| state.route(self.index, c2h, peer))
+    }
+
+    /// Sets how a channel is opened; one that is open is closed before.
+    #[pyo3(signature = (kind, number = 0, *, ring_entries = None, table = false, notify = "poll",
+                        payload_bytes = None, relaxed_ordering = false))]
+    #[expect(clippy::too_many_arguments, reason = "options of a channel, by name")]
+    fn set_channel(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        number: u8,
+        ring_entries: Option<u32>,
+        table: bool,
+        notify: &str,
+        payload_bytes: Option<u32>,
+        relaxed_ordering: bool,
+    ) -> PyResult<()> {
+        let options = ChannelOptions::default();
+        let descriptors = match (table, ring_entries) {
+            (true, Some(_)) => {
+                return Err(Failure::argument("a table has no ring_entries").into());
+            }
+            (true, None) => DescriptorSource::Table,
+            (false, None) => options.descriptors,
+            (false, Some(entries)) => DescriptorSource::Ring { entries },
+        };
+        let notification = match notify {
+            "poll" => Notification::Poll,
+            "interrupt" => Notification::Interrupt,
             other => {
-                let problem = format!("source {other:?}: it is 'generator' or 'h2c'");
+                let problem = format!("notify {other:?}: it is 'poll' or 'interrupt'");
                 return Err(Failure::argument(problem).into());
             }
         };
-        self.shared.call(py, |state| state.route(self.index, source))
+        let options = options
+            .with_descriptors(descriptors)
+            .with_notification(notification)
+            .with_payload_bytes(payload_bytes)
+            .with_relaxed_ordering(relaxed_ordering);
+        let key = self.channel(kind_of(kind)?, number);
+        self.shared.call(py, |state| state.set_options(key, options))
+    }
+
+    /// Returns the counters of a channel, which is opened if it was not.
+    #[pyo3(signature = (kind, number = 0))]
+    fn counters<'py>(
+        &self,
+        py: Python<'py>,
+        kind: &str,
+        number: u8,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let key = self.channel(kind_of(kind)?, number);
+        let (host, engine) = self.shared.call(py, |state| {
+            state.with_channel(key, async |channel| {
+                Ok((channel.statistics(), channel.counters().await?))
+            })
+        })?;
+        let named = PyDict::new(py);
+        named.set_item("posted", host.posted)?;
+        named.set_item("completed", host.completed)?;
+        named.set_item("failed", host.failed)?;
+        named.set_item("bytes", host.bytes)?;
+        named.set_item("descriptors", host.descriptors)?;
+        named.set_item("doorbells", host.doorbells)?;
+        named.set_item("restarts", host.restarts)?;
+        named.set_item("engine_bytes", engine.bytes)?;
+        named.set_item("engine_tlps", engine.tlps)?;
+        named.set_item("first_clocks", engine.first_clocks)?;
+        named.set_item("last_clocks", engine.last_clocks)?;
+        named.set_item("no_descriptor_clocks", engine.no_descriptor_clocks)?;
+        named.set_item("no_data_clocks", engine.no_data_clocks)?;
+        named.set_item("no_tag_clocks", engine.no_tag_clocks)?;
+        named.set_item("link_clocks", engine.link_clocks)?;
+        named.set_item("no_credit_clocks", engine.no_credit_clocks)?;
+        Ok(named)
+    }
+
+    /// Clears the engine's counters and hardware timers.
+    fn reset_counters(&self, py: Python<'_>) -> PyResult<()> {
+        self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.reset_counters())
+        })
+    }
+
+    /// Starts comparing the data of H2C channel 0 with the pattern of a seed.
+    fn check_h2c(&self, py: Python<'_>, seed: u32) -> PyResult<()> {
+        self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.user().check_h2c(seed))
+        })
+    }
+
+    /// Returns what the checker of H2C channel 0 has found so far.
+    fn h2c_check_result(&self, py: Python<'_>) -> PyResult<Check> {
+        let found = self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.user().h2c_check_result())
+        })?;
+        Ok(found.into())
     }
 
     /// Sets the seed of the generator's pattern.
     fn seed(&self, py: Python<'_>, seed: u32) -> PyResult<()> {
-        self.shared.call(py, |state| state.seed(self.index, seed))
+        self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.user().seed(seed))
+        })
     }
 
     /// Resets the card; transfers in flight are lost.
@@ -330,6 +444,7 @@ impl Card {
         named.set_item("c2h_channels", found.c2h_channels)?;
         named.set_item("peer_channels", found.peer_channels)?;
         named.set_item("receive_queues", found.lanes)?;
+        named.set_item("receive_queue_bytes", found.lane_fifo_bytes)?;
         named.set_item("vectors", found.vectors)?;
         named.set_item("tags", found.tags)?;
         named.set_item("table_entries", found.table_entries)?;

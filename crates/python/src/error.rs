@@ -5,6 +5,7 @@ use std::any::Any;
 use std::fmt::Display;
 
 use crosslane::bench::BenchError;
+use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, TransferError};
 use crosslane::experiment::ExperimentError;
 use crosslane::experiment::sweep::SweepError;
@@ -51,9 +52,19 @@ impl Failure {
         Self::new("ClosedError", ErrorKind::InvalidArgument, message)
     }
 
+    /// Something that is not possible here.
+    pub fn unsupported(message: impl Display) -> Self {
+        Self::new("ArgumentError", ErrorKind::Unsupported, message)
+    }
+
     /// Something that cannot be given back because it is in use.
     pub fn busy(message: impl Display) -> Self {
         Self::new("DriverError", ErrorKind::Busy, message)
+    }
+
+    /// A TLP that a port refuses.
+    pub fn port(kind: ErrorKind, message: impl Display) -> Self {
+        Self::new("PortError", kind, message)
     }
 
     /// A wait that has ended before what it waited for.
@@ -118,17 +129,34 @@ macro_rules! exceptions {
     };
 }
 exceptions!(
-    DriverError: "DriverError",
     BusError: "BusError",
     LabError: "LabError",
     Stuck: "Stuck",
 );
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        let class = match error {
+            DriverError::Plan(_) => "PlanError",
+            _ => "DriverError",
+        };
+        Self::new(class, error.kind(), error)
+    }
+}
 
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
         let (kind, message) = (error.kind(), error.to_string());
         Self::Said { class: "TransferError", kind, message, details }
+    }
+}
+
+impl From<NetworkError> for Failure {
+    fn from(error: NetworkError) -> Self {
+        let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
+        let (kind, message) = (error.kind(), error.to_string());
+        Self::Said { class: "NetworkError", kind, message, details }
     }
 }
 

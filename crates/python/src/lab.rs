@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::call::{at_work, without_gil};
 use crate::error::Failure;
 use crate::run::{self, Made, Overhead};
+use crate::running::{self, RunningLab};
 
 /// A lab: a topology of hosts, switches and cards with its constants. It never changes: what
 /// changes it makes another one.
@@ -327,6 +328,13 @@ impl Lab {
     ) -> PyResult<Bound<'py, PyAny>> {
         let overhead = Overhead { card, rounds, large };
         Self::result(slf, move |place| run::overhead(place, &overhead, seed))
+    }
+
+    /// Runs the lab step by step beside code outside of it, whose logic takes the place of
+    /// endpoints.
+    #[pyo3(signature = (*endpoints, seed = 1))]
+    fn attach(&self, py: Python<'_>, endpoints: Vec<String>, seed: u64) -> PyResult<RunningLab> {
+        running::attach(py, &self.lab, endpoints, seed)
     }
 
     fn _repr_svg_(&self, py: Python<'_>) -> PyResult<String> {

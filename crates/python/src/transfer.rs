@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crosslane::driver::{Buffer as Registered, Completed as Done, TransferError};
+use crosslane::driver::{Buffer as Registered, Completed as Done};
 use crosslane::host::lock;
 use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
@@ -15,7 +15,8 @@ use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
 use crate::error::Failure;
-use crate::session::{Held, LineKey, Shared};
+use crate::posted::{Outcome, Posted};
+use crate::session::{Held, Owner, Shared};
 use crate::view::View;
 
 /// Longest time in seconds that a call takes: as far as the clock of a bus counts.
@@ -51,8 +52,88 @@ pub struct Memory {
     pub part: Range<u64>,
     /// The object that the data go to.
     pub sink: Sink,
-    /// Whether the memory was lent for this transfer.
-    pub is_spare: bool,
+    /// Owner to which the memory goes back, if it was lent for this transfer.
+    pub lent_by: Option<Owner>,
+}
+
+/// Returns the part of something with `bytes` bytes.
+///
+/// # Errors
+/// A part that is not within it, or has no bytes.
+pub fn part_of(bytes: u64, start: u64, stop: Option<u64>) -> Result<Range<u64>, Failure> {
+    let stop = stop.unwrap_or(bytes);
+    if start < stop && stop <= bytes {
+        return Ok(start..stop);
+    }
+    let problem = format!("bytes {start} to {stop} of {bytes} B: they have to be within it");
+    Err(Failure::argument(format!("{problem}, and at least one")))
+}
+
+/// A part of an object that data come from or go to, and the owner of the memory that takes part.
+pub struct Asked<'a, 'py> {
+    /// The object.
+    pub object: &'a Bound<'py, PyAny>,
+    /// First byte.
+    pub start: u64,
+    /// The byte behind the last; `None` for all that follow.
+    pub stop: Option<u64>,
+    /// The owner.
+    pub owner: Owner,
+}
+
+impl Memory {
+    /// Takes the data of an object: a buffer's as they are, or copied into memory that is lent.
+    ///
+    /// # Errors
+    /// An object whose bytes cannot be taken, a part beyond it, or no memory.
+    pub fn source(
+        session: &Arc<Shared>,
+        asked: &Asked<'_, '_>,
+        lend: impl FnOnce(u64) -> PyResult<Registered<AnyBus>>,
+    ) -> PyResult<Self> {
+        let &Asked { object, start, stop, owner } = asked;
+        if let Ok(buffer) = object.cast::<Buffer>() {
+            let buffer = buffer.get();
+            let registered = buffer.registered(session, owner)?;
+            let part = part_of(registered.size_bytes(), start, stop)?;
+            buffer.publish(&registered, &part)?;
+            return Ok(Self { registered, part, sink: Sink::None, lent_by: None });
+        }
+        let view = View::of(object)?;
+        let part = part_of(view.bytes(), start, stop)?;
+        let bytes = part.end - part.start;
+        let registered = lend(bytes)?;
+        let write =
+            |from: &[u8]| registered.write(0, &from[part.start as usize..part.end as usize]);
+        view.with(object.py(), write).map_err(Failure::from)?;
+        Ok(Self { registered, part: 0..bytes, sink: Sink::None, lent_by: Some(owner) })
+    }
+
+    /// Makes room for data that go to an object: a buffer's memory, or memory that is lent.
+    ///
+    /// # Errors
+    /// An object that cannot take data, a part beyond it, or no memory.
+    pub fn sink(
+        session: &Arc<Shared>,
+        asked: &Asked<'_, '_>,
+        lend: impl FnOnce(u64) -> PyResult<Registered<AnyBus>>,
+    ) -> PyResult<Self> {
+        let &Asked { object, start, stop, owner } = asked;
+        if let Ok(buffer) = object.cast::<Buffer>() {
+            let registered = buffer.get().registered(session, owner)?;
+            let part = part_of(registered.size_bytes(), start, stop)?;
+            let sink = Sink::Buffer(buffer.clone().unbind());
+            return Ok(Self { registered, part, sink, lent_by: None });
+        }
+        let view = View::writable(object)?;
+        if start != 0 || stop.is_some_and(|stop| stop != view.bytes()) {
+            let problem = "start= and stop= are for a Buffer; take a part, memoryview(x)[a:b]";
+            return Err(Failure::argument(problem).into());
+        }
+        let part = part_of(view.bytes(), 0, None)?;
+        let registered = lend(part.end)?;
+        Ok(Self { registered, part, sink: Sink::View(view), lent_by: Some(owner) })
+    }
 }
 
 /// Memory of a transfer whose outcome is not known.
@@ -69,8 +150,7 @@ impl Held for InFlight {
 #[pyclass(frozen, module = "crosslane")]
 pub struct Transfer {
     session: Arc<Shared>,
-    key: LineKey,
-    ticket: u64,
+    posted: Posted,
     bytes: u64,
     memory: Arc<InFlight>,
     outcome: Mutex<Option<PyResult<Completed>>>,
@@ -87,7 +167,7 @@ pub struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let transfer = self.transfer.get();
-        transfer.session.leave(transfer.key, transfer.ticket);
+        transfer.session.leave(transfer.posted);
     }
 }
 
@@ -104,8 +184,7 @@ impl Waiting {
             Some(known) => known,
             None => {
                 let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-                let (key, ticket) = (transfer.key, transfer.ticket);
-                match transfer.session.step(py, key, ticket, turn)? {
+                match transfer.session.step(py, transfer.posted, turn)? {
                     Some(outcome) => transfer.take_in(py, outcome),
                     None => return Ok(Some(py.None())),
                 }
@@ -148,18 +227,11 @@ impl Completed {
 }
 
 impl Transfer {
-    /// Takes a transfer that was posted.
-    pub fn new(
-        session: Arc<Shared>,
-        key: LineKey,
-        ticket: u64,
-        bytes: u64,
-        memory: Memory,
-    ) -> Self {
-        let memory = Arc::new(InFlight(Mutex::new(Some(memory))));
+    /// Takes a transfer that was posted, with its memory if it is the host's.
+    pub fn new(session: &Arc<Shared>, posted: Posted, bytes: u64, memory: Option<Memory>) -> Self {
+        let (memory, outcome) = (Arc::new(InFlight(Mutex::new(memory))), Mutex::new(None));
         session.hold(&memory);
-        let outcome = Mutex::new(None);
-        Self { session, key, ticket, bytes, memory, outcome }
+        Self { session: Arc::clone(session), posted, bytes, memory, outcome }
     }
 
     /// Returns the outcome if it is known.
@@ -172,14 +244,14 @@ impl Transfer {
     }
 
     /// Takes the outcome in: the data go to the object that was given for them.
-    fn take_in(&self, py: Python<'_>, outcome: Result<Done, TransferError>) -> PyResult<Completed> {
+    fn take_in(&self, py: Python<'_>, outcome: Outcome) -> PyResult<Completed> {
         let memory = lock(&self.memory.0).take();
         let outcome = match (outcome, memory) {
-            (Err(error), _) => Err(Failure::from(error).into()),
+            (Err(error), _) => Err(error.into()),
             (Ok(done), memory) => {
                 let Done { bytes, posted, completed } = done;
                 let completed = Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };
-                let delivered = memory.map_or(Ok(()), |memory| self.deliver(py, memory));
+                let delivered = memory.map_or(Ok(()), |memory| self.deliver(py, memory, bytes));
                 delivered.map(|()| completed)
             }
         };
@@ -191,18 +263,24 @@ impl Transfer {
         result
     }
 
-    fn deliver(&self, py: Python<'_>, memory: Memory) -> PyResult<()> {
-        let Memory { registered, part, sink, is_spare } = memory;
+    /// Gives the object the bytes that were moved: a message may be shorter than the room for it.
+    fn deliver(&self, py: Python<'_>, memory: Memory, bytes: u64) -> PyResult<()> {
+        let Memory { registered, part, sink, lent_by } = memory;
+        let part = part.start..part.end.min(part.start.saturating_add(bytes));
         match &sink {
             Sink::None => {}
             Sink::View(view) => {
-                let read = view.with_mut(py, |bytes| registered.read(part.start, bytes));
+                let length = (part.end - part.start) as usize;
+                let read = |into: &mut [u8]| {
+                    registered.read(part.start, into.get_mut(..length).unwrap_or_default())
+                };
+                let read = view.with_mut(py, read);
                 read.map_err(Failure::from)?;
             }
             Sink::Buffer(buffer) => buffer.get().fetch(&registered, &part)?,
         }
-        if is_spare {
-            self.session.give_spare(self.key.0, registered);
+        if let Some(owner) = lent_by {
+            self.session.give_spare(owner, registered);
         }
         Ok(())
     }
@@ -213,7 +291,7 @@ impl Drop for Transfer {
         if self.session.is_foreign() {
             std::mem::forget(Arc::clone(&self.memory));
         } else if lock(&self.outcome).is_none() {
-            self.session.abandon(self.key, self.ticket);
+            self.session.abandon(self.posted);
         }
     }
 }
@@ -240,7 +318,7 @@ impl Transfer {
         let span = deadline.map(|value| seconds("deadline", value)).transpose()?;
         let now = self.session.now()?;
         let limit = span.map(|it| Picoseconds(now.0.saturating_add(Picoseconds::from(it).0)));
-        match self.session.wait(py, self.key, self.ticket, limit)? {
+        match self.session.wait(py, self.posted, limit)? {
             Some(outcome) => self.take_in(py, outcome),
             None => {
                 let waited = deadline.unwrap_or_default();
@@ -251,9 +329,9 @@ impl Transfer {
         }
     }
 
-    /// Cancels it, and everything else that is in flight on its channel.
+    /// Cancels it, and everything else that is in flight on the channel of a transfer.
     fn cancel(&self, py: Python<'_>) -> PyResult<()> {
-        self.session.call(py, |state| state.cancel(self.key))
+        self.session.call(py, |state| state.cancel(self.posted))
     }
 
     fn __await__(slf: Py<Self>) -> Waiting {

@@ -3,29 +3,88 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[3] / "examples/python"
+NOTEBOOK = EXAMPLES / "what_will_my_topology_give.ipynb"
 
 
-def test_topology_example(tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "what_will_my_topology_give.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    alone, together = re.findall(r"cards?: ([\d.]+) MB/s; limited by (.*)", done.stdout)
+@pytest.fixture(scope="module")
+def executed() -> Any:
+    """The notebook, executed here."""
+    pytest.importorskip("nbclient")
+    from notebook import executed
+
+    return executed(NOTEBOOK)
+
+
+def test_notebook_shows_what_it_gives(executed: Any) -> None:
+    import nbformat
+
+    # `make notebook` writes its outputs anew.
+    assert nbformat.writes(executed) + "\n" == NOTEBOOK.read_text()
+
+
+def test_notebook_is_sane(executed: Any) -> None:
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", [])]
+    printed = "".join(output.text for output in outputs if output.get("name") == "stdout")
+    data = [output.data for output in outputs if "data" in output]
+    pictures = [one["image/svg+xml"] for one in data if "image/svg+xml" in one]
+    assert {output.output_type for output in outputs} == {"stream", "execute_result"}
+    assert "stderr" not in {output.get("name") for output in outputs}
+    alone, together = re.findall(r"^(?:one|all) cards?: ([\d.]+) MB/s; (.*)", printed, re.M)
     # The card's own link, then the uplink that four of them share.
     assert "card0 -> switch0" in alone[1]
     assert "switch0.up -> host0" in together[1]
     assert 1.9 < float(together[0]) / float(alone[0]) < 2.1
-    with (tmp_path / "topology.csv").open() as file:
-        rates = {
-            (row["uplink_width"], row["max_payload_bytes"]): float(row["mb_per_s"])
-            for row in csv.DictReader(file)
-        }
+    errors = re.findall(r"measured [\d.]+ GB/s, lab [\d.]+ \(([-+.\d]+)%\)", printed)
+    assert len(errors) == 3
+    assert all(-10 < float(error) < 10 for error in errors)
+    found = re.findall(r"uplink x(\d+), payloads of (\d+) B: ([\d.]+) MB/s", printed)
+    rates = {(width, payload): float(rate) for width, payload, rate in found}
     assert rates["4", "256"] < rates["8", "128"] < rates["8", "256"] < rates["16", "256"]
-    assert ElementTree.parse(tmp_path / "topology.svg").getroot().tag.endswith("svg")
+    assert rates["8", "256"] == float(together[0])
+    topology, loads = (ElementTree.fromstring(picture) for picture in pictures)
+    assert topology.tag.endswith("svg")
+    assert "%" in "".join(loads.itertext())
+
+
+def test_stencil_equals_numpy() -> None:
+    pytest.importorskip("numpy")
+    command = [sys.executable, str(EXAMPLES / "stencil.py"), "--steps", "6", "--size", "128"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "128 x 128 cells on 4 cards: equal to NumPy to the bit" in done.stdout
+    step = re.search(r"([\d.]+) us a step", done.stdout)
+    share = re.search(r"([\d.]+) % of it for the exchange", done.stdout)
+    assert step and share
+    # 1024 clocks of 4 ns for the cells of a card, and the exchange.
+    computing = 128 * 128 / 4 / 4 * 0.004
+    assert float(step[1]) * (1 - float(share[1]) / 100) == pytest.approx(computing, rel=0.01)
+    assert "path of a border: fpga2 -> rc47a.down1 -> rc47a.down0 -> fpga1\n" in done.stdout
+    # Four at once take little longer than one alone.
+    alone = re.search(r"a border of 2048 B alone: ([\d.]+) us; limited by \S", done.stdout)
+    assert alone
+    assert 1 < float(step[1]) * float(share[1]) / 100 / float(alone[1]) < 2
+
+
+def test_stencil_refuses_strips_that_do_not_fit() -> None:
+    pytest.importorskip("numpy")
+    command = [sys.executable, str(EXAMPLES / "stencil.py"), "--size", "126"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "126 rows" in done.stderr
+
+
+def test_card_example() -> None:
+    command = [sys.executable, str(EXAMPLES / "card_in_python.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "register 0x10 is 42, read in 463173 ps\n"

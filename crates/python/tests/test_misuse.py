@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import crosslane
 import pytest
+from conftest import in_child
 from crosslane import Card, Session
 
 
@@ -184,20 +184,6 @@ def test_a_session_is_dropped_in_another_thread() -> None:
     thread.join()
     gc.collect()
     assert not kept
-
-
-def in_child(call: Callable[[], None]) -> int:
-    """Exit status of a forked child that makes a call and drops what it has."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            call()
-            gc.collect()
-            status = 0
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_a_session_is_refused_after_a_fork(session: Session) -> None:

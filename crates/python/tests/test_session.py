@@ -89,54 +89,6 @@ def test_arrays_are_moved(card: Card, numpy: Any) -> None:
     assert (back[8:16] == data[:8]).all()
 
 
-class OnlyDlPack:
-    """Memory that has DLPack and no buffer protocol, as tensors have."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = values
-
-    def __dlpack__(self, **options: Any) -> Any:
-        """The capsule."""
-        return self.values.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        """Its device, as DLPack numbers it."""
-        return self.values.__dlpack_device__()
-
-
-class Tensor:
-    """Memory that has DLPack of the first version, and `numpy`."""
-
-    def __init__(self, values: Any) -> None:
-        self.values = values
-
-    def __dlpack__(self, stream: Any = None) -> Any:
-        """The capsule."""
-        return self.values.__dlpack__()
-
-    def __dlpack_device__(self) -> Any:
-        """Its device, as DLPack numbers it."""
-        return self.values.__dlpack_device__()
-
-    def numpy(self) -> Any:
-        """The same memory."""
-        return self.values
-
-
-def test_dlpack_is_moved_without_a_copy(card: Card, numpy: Any) -> None:
-    data, back = numpy.arange(256, dtype="i4"), numpy.zeros(256, dtype="i4")
-    card.to_card(OnlyDlPack(data), 0).wait()
-    card.from_card(OnlyDlPack(back), 0).wait()
-    assert (back == data).all()
-    back[:] = 0
-    card.from_card(Tensor(back), 0).wait()
-    assert (back == data).all()
-    buffer = card.buffer(1024)
-    seen = numpy.from_dlpack(buffer)
-    seen[:] = 7
-    assert bytes(buffer) == bytes([7]) * 1024
-
-
 def test_buffers_are_seen_without_a_copy(card: Card, numpy: Any) -> None:
     buffer = card.buffer(8192)
     assert len(buffer) == buffer.nbytes == 8192

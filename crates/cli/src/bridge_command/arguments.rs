@@ -47,12 +47,13 @@ Examples:
 pub type NetworkChoice = Option<Provider>;
 
 /// Networks.
-const NETWORKS: [(&str, &str, NetworkChoice); 5] = [
-    ("auto", "Shared memory within this machine, else the first adapter, else TCP", None),
+const NETWORKS: [(&str, &str, NetworkChoice); 6] = [
+    ("auto", "Shared memory within this machine, else the first adapter, else tls", None),
     ("verbs", "RDMA adapters", Some(Provider::Verbs)),
     ("efa", "Amazon's adapter; untested", Some(Provider::Efa)),
     ("shm", "Memory that programs of this machine share", Some(Provider::Shm)),
-    ("tcp", "TCP sockets", Some(Provider::Tcp)),
+    ("tls", "TCP sockets, sealed where both ends have a key", Some(Provider::Tls)),
+    ("tcp", "TCP sockets by libfabric, for networks that are trusted", Some(Provider::Tcp)),
 ];
 
 /// Arguments of a client: its network, identity, time and output.
@@ -61,6 +62,9 @@ pub struct ClientArguments {
     /// The network; both ends need the same.
     #[arg(long, value_name = "NETWORK", default_value = "auto", value_parser = one_of(&NETWORKS))]
     pub network: NetworkChoice,
+    /// Trust the network: seal nothing over tls, and let tcp leave this machine.
+    #[arg(long)]
+    pub trust_network: bool,
     /// Name of this client in the server's policy.
     #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
     pub name: String,
@@ -85,13 +89,14 @@ pub struct ClientArguments {
 Examples:
   crosslane bridge serve --device lab:kc705:crosslane
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
-      --network tcp --policy policy.toml
+      --network tls --policy policy.toml
 
 DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
 real bytes; one card is served. Without a policy file a server listens on this machine only. A
 policy names clients, their keys and the ranges of each card that they may read and write;
-`crosslane bridge key` makes a key. Data on the network are not encrypted; requests are.")]
+`crosslane bridge key` makes a key. Over tls data are sealed as requests are; adapters and shared
+memory seal requests only.")]
 pub struct ServeArguments {
     /// The card to serve: DEVICE, or NAME=DEVICE for a name other than fpga0.
     #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices),
@@ -103,6 +108,10 @@ pub struct ServeArguments {
     /// The network.
     #[arg(long, value_name = "NETWORK", default_value = "auto", value_parser = one_of(&NETWORKS))]
     pub network: NetworkChoice,
+    /// Trust the network: seal nothing over tls, and let tcp listen beyond this machine, though
+    /// strangers can end it.
+    #[arg(long)]
+    pub trust_network: bool,
     /// Policy file: clients, their keys and rights.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
@@ -136,7 +145,7 @@ pub struct RingArguments {
 #[command(after_help = "\
 Examples:
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
-  crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tcp --as rnode --key rnode.key
+  crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tls --as rnode --key rnode.key
 
 The address is in the card's memory. The server's checksum of each piece must be the file's.")]
 pub struct PutArguments {
@@ -199,7 +208,7 @@ pub struct RoundtripArguments {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane bridge copy one:7471/fpga0:0x0 other:7471/fpga0:0x1000 --bytes 64M --network tcp
+  crosslane bridge copy one:7471/fpga0:0x0 other:7471/fpga0:0x1000 --bytes 64M --network tls
 
 The first server connects to the other one: the data do not pass through this machine.")]
 pub struct CopyArguments {
@@ -236,8 +245,8 @@ Examples:
   crosslane bridge bench --lab sbdt:crosslane --size 4M
   crosslane bridge bench --lab sbdt --path put --size 256K..4M --buffer-size 256K --report bridge
   crosslane bridge bench --lab sbdt:crosslane --path put --size 4M --why
-  crosslane bridge bench --network tcp --device lab:kc705:crosslane --mode both --size 4M
-  crosslane bridge bench 10.0.0.2:7471/fpga0 --network tcp --path put --clients 4
+  crosslane bridge bench --network tls --device lab:kc705:crosslane --mode both --size 4M
+  crosslane bridge bench 10.0.0.2:7471/fpga0 --network tls --path put --clients 4
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the
 same on every machine. Else data go over a real network, to the server that is named or to one

@@ -10,7 +10,7 @@ use crosslane::experiment::{
 use crosslane::explain::Ran;
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::{Lab, Simulation};
-use crosslane::network::{MachineClock, Provider};
+use crosslane::network::{MachineClock, Provider, Trust};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::{Bridge, BridgeTransfer, Interrupted, Outcome, SCHEMA};
 use crosslane_report::output::not_written;
@@ -18,7 +18,7 @@ use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
-use super::{identity, open_network};
+use super::{client_trust, identity, open_network};
 use crate::bench::{explained, parts_of, platform, print_outcome};
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, report_of, write_outcome_page};
@@ -62,7 +62,8 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
             let clock = MachineClock::new();
-            let (network, why) = open_network(arguments.client.network, &server, &clock)?;
+            let trust = client_trust(&arguments.client, &identity(&arguments.client)?);
+            let (network, why) = open_network(arguments.client.network, &server, &clock, &trust)?;
             let running = async {
                 let clients = connect(arguments, &network, &clock, &server).await?;
                 measured(&plan, &clients, place, &steps).await
@@ -171,8 +172,10 @@ fn in_this_program(
 ) -> Result<(Vec<BridgeTransfer>, String)> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
-    let choice = arguments.client.network.or(Some(Provider::Tcp));
-    let (network, why) = open_network(choice, "127.0.0.1:0", &clock)?;
+    let choice = arguments.client.network.or(Some(Provider::Tls));
+    let client = client_trust(&arguments.client, &identity(&arguments.client)?);
+    let trust = Trust { accept: client.present.iter().cloned().collect(), ..client };
+    let (network, why) = open_network(choice, "127.0.0.1:0", &clock, &trust)?;
     let device = &arguments.device;
     let (lines, name) = on_card(device, async |card| {
         beside((&network, &clock), card, options, async |server| {

@@ -21,7 +21,7 @@ use futures_executor::block_on;
 use super::arguments::{
     ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
 };
-use super::{identity, open_network};
+use super::{client_trust, identity, open_network};
 use crate::error::{CommandError, Result, usage};
 use crate::files::cannot_read;
 use crate::files::output_of;
@@ -56,7 +56,8 @@ impl<'a> Remote<'a> {
     fn open(server: &str, arguments: &'a ClientArguments, bytes: u64) -> Result<Self> {
         let clock = MachineClock::new();
         let identity = identity(arguments)?;
-        let (network, why_network) = open_network(arguments.network, server, &clock)?;
+        let trust = client_trust(arguments, &identity);
+        let (network, why_network) = open_network(arguments.network, server, &clock, &trust)?;
         let options = FileOptions::default()
             .with_retries(arguments.retries)
             .with_time(Duration::from_secs(arguments.timeout));

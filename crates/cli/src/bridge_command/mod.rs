@@ -9,12 +9,12 @@ mod serve;
 
 use std::path::Path;
 
-use crosslane::bridge::{BridgeError, Identity, Key};
-use crosslane::network::{MachineClock, Network, Provider, providers};
+use crosslane::bridge::{BridgeError, Identity, Key, is_loopback};
+use crosslane::network::{MachineClock, Network, Provider, SharedKey, Trust, providers};
 use crosslane_report::Table;
 use serde::Serialize;
 
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, usage};
 use crate::files::read_text;
 use crate::output;
 use crate::output::shown;
@@ -80,18 +80,31 @@ fn list_providers(json: bool) -> Result<()> {
 /// Opens the network for an address; also returns the reason for the choice.
 ///
 /// # Errors
-/// The network cannot be used here.
+/// The network cannot be used here, or only by those who trust it.
 fn open_network(
     choice: NetworkChoice,
     address: &str,
     clock: &MachineClock,
+    trust: &Trust,
 ) -> Result<(Network, String)> {
     let (provider, why) = match choice {
         None => Provider::choose(address),
         Some(provider) => (provider, "asked for".to_owned()),
     };
-    let network = Network::open(provider, clock)?;
+    let is_trusted = trust.everybody || is_loopback(address);
+    if provider == Provider::Tcp && !is_trusted {
+        let why = "it reads what strangers send before it knows them, and some of that ends it: \
+            take --network tls, or --trust-network where nobody means harm";
+        return Err(usage(format!("--network tcp at {address}: {why}")));
+    }
+    let network = Network::open_with(provider, clock, trust)?;
     Ok((network, why))
+}
+
+/// Whom a client's network trusts: its server has the same key.
+fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Trust {
+    let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
+    Trust { accept: Vec::new(), present, everybody: arguments.trust_network }
 }
 
 /// Returns the identity of a client.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
-use crosslane::bridge::{Guard, Identity, Policy, Server, ServerEvent, ServerOptions};
+use crosslane::bridge::{Guard, Identity, Key, Policy, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener};
-use crosslane::network::{MachineClock, Network};
+use crosslane::network::{MachineClock, Network, SharedKey, Trust};
 use crosslane::open::{AnyBus, AnyRdma, Device, Session};
 
 use super::arguments::{RingArguments, ServeArguments};
@@ -71,6 +71,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         None => Guard::Open,
     };
     let key = arguments.key.as_deref().map(read_key).transpose()?;
+    let trust = trust(arguments, &guard, key.as_ref());
     let options = server_options(&arguments.ring)
         .with_guard(guard)
         .with_identity(Identity { name: arguments.name.clone(), key });
@@ -78,7 +79,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     on_card(device_name, async |device| {
         // After the card, so that a wrong name is reported first.
         let clock = MachineClock::new();
-        let (network, why) = open_network(choice, listen, &clock)?;
+        let (network, why) = open_network(choice, listen, &clock, &trust)?;
         let (server, name) = server((&network, &clock), (card, device), options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
@@ -88,6 +89,16 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         server.serve(listener, std::future::pending()).await?;
         Ok(())
     })
+}
+
+/// Whom the server's network trusts: clients of the policy, and servers that know this one's key.
+fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust {
+    let shared = |key: &Key| SharedKey(*key.bytes());
+    let accept = match guard {
+        Guard::Keys(policy) => policy.keys().map(shared).collect(),
+        Guard::Open => Vec::new(),
+    };
+    Trust { accept, present: key.map(shared), everybody: arguments.trust_network }
 }
 
 fn tell(event: &ServerEvent) {

@@ -55,8 +55,8 @@ impl Server {
         Self { child, address, network }
     }
 
-    fn tcp() -> Self {
-        let arguments = format!("--device {DEVICE} --listen 127.0.0.1:0 --network tcp");
+    fn tls() -> Self {
+        let arguments = format!("--device {DEVICE} --listen 127.0.0.1:0 --network tls");
         Self::with(Command::new(program()), &arguments)
     }
 }
@@ -140,13 +140,13 @@ fn a_round_trip_compares_and_a_copy_goes_to_another_server() {
     let folder = folder("copy");
     let sent = file(&folder, "sent", 3 * MIB + 5);
     let back = folder.join("back").to_str().expect("text").to_owned();
-    let (one, other) = (Server::tcp(), Server::tcp());
+    let (one, other) = (Server::tls(), Server::tls());
     let place = |server: &Server, address: u64| format!("{}/fpga0:{address:#x}", server.address);
-    let trip = succeed(client(format!("roundtrip {sent} {} --network tcp", place(&one, 0))));
+    let trip = succeed(client(format!("roundtrip {sent} {} --network tls", place(&one, 0))));
     assert_eq!(trip["bytes"], 3 * MIB + 5);
-    succeed(client(format!("put {sent} {} --network tcp", place(&one, 64))));
+    succeed(client(format!("put {sent} {} --network tls", place(&one, 64))));
     let (from, to) = (place(&one, 64), place(&other, 1000));
-    let bytes = format!("--bytes {} --network tcp", 3 * MIB + 5);
+    let bytes = format!("--bytes {} --network tls", 3 * MIB + 5);
     succeed(client(format!("copy {from} {to} {bytes}")));
     succeed(client(format!("get {to} {back} {bytes}")));
     assert_same(&sent, &back);
@@ -157,26 +157,26 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
     let folder = folder("proxy");
     let sent = file(&folder, "sent", 24 * MIB);
     let back = folder.join("back").to_str().expect("text").to_owned();
-    let server = Server::tcp();
+    let server = Server::tls();
     let proxy = Proxy::start(&server.address);
     let (through, direct) =
         (format!("{}/fpga0", proxy.address()), format!("{}/fpga0", server.address));
     // Slow, then cut in the middle: it goes on from what has arrived.
     proxy.delay(Duration::from_millis(5));
     proxy.cut_after(10 * MIB as u64);
-    let put = succeed(client(format!("put {sent} {through} --network tcp")));
+    let put = succeed(client(format!("put {sent} {through} --network tls")));
     assert!(put["retries"].as_u64().is_some_and(|retries| retries >= 1), "{put}");
     proxy.delay(Duration::ZERO);
-    succeed(client(format!("get {direct} {back} --bytes 24M --network tcp")));
+    succeed(client(format!("get {direct} {back} --bytes 24M --network tls")));
     assert_same(&sent, &back);
     // It stands still: both ends give up, and the server serves on.
     proxy.stall();
-    let put = format!("put {sent} {through} --timeout 3 --retries 0 --network tcp");
+    let put = format!("put {sent} {through} --timeout 3 --retries 0 --network tls");
     let Run { code, stderr, .. } = Run::of(&mut client(put));
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("deadline") || stderr.contains("lost"), "{stderr}");
     drop(proxy);
-    succeed(client(format!("put {sent} {direct} --network tcp")));
+    succeed(client(format!("put {sent} {direct} --network tls")));
 }
 
 #[test]
@@ -184,9 +184,9 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let folder = folder("killed");
     // Longer than any machine takes for what is waited below.
     let sent = file(&folder, "sent", 512 * MIB);
-    let server = Server::tcp();
+    let server = Server::tls();
     let target = format!("{}/fpga0", server.address);
-    let put = format!("put {sent} {target} --network tcp --retries 0");
+    let put = format!("put {sent} {target} --network tls --retries 0");
     let spawn = || {
         let mut command = client(&put);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
@@ -217,7 +217,7 @@ fn vfio_user_card_survives_client_death() {
             format!("--device {} --listen 127.0.0.1:0 --network {network}", card.cards[0]);
         Server::with(Command::new(program()), &arguments)
     };
-    let server = start("tcp");
+    let server = start("tls");
     assert!(server.network.contains(", in the card's own buffers, "), "{}", server.network);
     let long = file(&folder, "long", 512 * MIB);
     let place = |address: usize| format!("{}/fpga0:{address:#x}", server.address);
@@ -231,8 +231,8 @@ fn vfio_user_card_survives_client_death() {
                 let back = folder.join(format!("back{number}")).to_str().expect("text").to_owned();
                 let target = place(number * 16 * MIB + number);
                 for _ in 0..2 {
-                    let put = succeed(client(format!("put {sent} {target} --network tcp")));
-                    let get = format!("get {target} {back} --bytes {bytes} --network tcp");
+                    let put = succeed(client(format!("put {sent} {target} --network tls")));
+                    let get = format!("get {target} {back} --bytes {bytes} --network tls");
                     let got = succeed(client(get));
                     assert_eq!(put["crc32"], got["crc32"]);
                     assert_same(&sent, &back);
@@ -242,8 +242,8 @@ fn vfio_user_card_survives_client_death() {
         for way in ["put", "get"] {
             let sink = folder.join("nobody").to_str().expect("text").to_owned();
             let mut command = client(match way {
-                "put" => format!("put {long} {far} --network tcp"),
-                _ => format!("get {far} {sink} --bytes 512M --network tcp"),
+                "put" => format!("put {long} {far} --network tls"),
+                _ => format!("get {far} {sink} --bytes 512M --network tls"),
             });
             command.stdout(Stdio::null()).stderr(Stdio::null());
             let mut killed = command.spawn().expect("the program starts");
@@ -280,33 +280,44 @@ fn two_nodes_of_their_own_meet_with_a_key() {
                   card = 'fpga0'\nbytes = 0x800000\naccess = 'read-write'\n";
     std::fs::write(path("policy.toml"), policy).expect("it can be written");
     let listen = format!("{}:7471", namespaces::ADDRESSES[0]);
-    // Without a policy nobody else is served.
-    let open = ["bridge", "serve", "--device", DEVICE, "--network", "tcp", "--listen", &listen];
+    // Without a policy nobody else is served, and over tcp only by who trusts the network.
+    let open = ["bridge", "serve", "--device", DEVICE, "--network", "tls", "--listen", &listen];
     let refused = Run::of(nodes.command(0, program()).args(open));
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("a policy file is needed"), "{refused:?}");
-    let arguments = format!(
-        "--device {DEVICE} --network tcp --listen {listen} --policy {}",
-        path("policy.toml")
-    );
-    let server = Server::with(nodes.command(0, program()), &arguments);
-    let run = |arguments: &[&str], key: &str| {
-        let mut command = nodes.command(1, program());
-        command.arg("bridge").args(arguments).stdin(Stdio::null());
-        command.args(["--network", "tcp", "--as", "rnode", "--key", &path(key), "--json"]);
-        Run::of(&mut command)
-    };
-    let target = |address: u64| format!("{}/fpga0:{address:#x}", server.address);
-    let put = run(&["put", &sent, &target(0x40_0000)], "rnode.key");
-    assert_eq!(put.code, 0, "{put:?}");
-    let back = path("back");
-    let got = run(&["get", &target(0x40_0000), &back, "--bytes", "4M"], "rnode.key");
-    assert_eq!(got.code, 0, "{got:?}");
-    assert_same(&sent, &back);
-    let beyond = run(&["put", &sent, &target(0x40_0001)], "rnode.key");
-    assert!(beyond.stderr.contains("rnode may not write"), "{beyond:?}");
-    let wrong = run(&["put", &sent, &target(0)], "other.key");
-    assert!(wrong.stderr.contains("this client and this key do not fit"), "{wrong:?}");
+    let tcp = ["bridge", "serve", "--device", DEVICE, "--network", "tcp", "--listen", &listen];
+    let refused = Run::of(nodes.command(0, program()).args(tcp));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("reads what strangers send"), "{refused:?}");
+    for (network, not_known) in [
+        ("tls", "it does not know this key"),
+        ("tls --trust-network", "this client and this key do not fit"),
+        ("tcp --trust-network", "this client and this key do not fit"),
+    ] {
+        let policy = path("policy.toml");
+        let arguments =
+            format!("--device {DEVICE} --network {network} --listen {listen} --policy {policy}");
+        let server = Server::with(nodes.command(0, program()), &arguments);
+        let run = |arguments: &[&str], key: &str| {
+            let mut command = nodes.command(1, program());
+            command.arg("bridge").args(arguments).stdin(Stdio::null());
+            command.arg("--network").args(network.split(' '));
+            command.args(["--as", "rnode", "--key", &path(key), "--json"]);
+            Run::of(&mut command)
+        };
+        let target = |address: u64| format!("{}/fpga0:{address:#x}", server.address);
+        let put = run(&["put", &sent, &target(0x40_0000)], "rnode.key");
+        assert_eq!(put.code, 0, "{put:?}");
+        let back = path("back");
+        let got = run(&["get", &target(0x40_0000), &back, "--bytes", "4M"], "rnode.key");
+        assert_eq!(got.code, 0, "{got:?}");
+        assert_same(&sent, &back);
+        std::fs::remove_file(back).expect("it is there");
+        let beyond = run(&["put", &sent, &target(0x40_0001)], "rnode.key");
+        assert!(beyond.stderr.contains("rnode may not write"), "{beyond:?}");
+        let wrong = run(&["put", &sent, &target(0)], "other.key");
+        assert!(wrong.stderr.contains(not_known), "{network}: {wrong:?}");
+    }
 }
 
 #[test]

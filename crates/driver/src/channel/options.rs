@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::peer_memory::PeerMemory;
 
 /// Kind of a channel: the direction in which it moves data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display)]
 pub enum ChannelKind {
     /// Host to card: the engine reads host memory.
     #[strum(to_string = "H2C")]

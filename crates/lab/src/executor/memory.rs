@@ -118,8 +118,9 @@ impl LabMemory {
         self.inner.runs.first().map_or(0, |run| run.address)
     }
 
-    /// Returns its segments, with neighbours joined.
-    pub(super) fn segments(&self) -> Vec<Segment> {
+    /// Returns its addresses in the host's memory: segments that cover it in order, with neighbours
+    /// joined.
+    pub fn segments(&self) -> Vec<Segment> {
         let mut segments: Vec<Segment> = Vec::new();
         let mut left = self.inner.size_bytes;
         for run in &self.inner.runs {

@@ -11,7 +11,7 @@ use crosslane_fabric::parameters::{
     SocketParameters, SwitchParameters,
 };
 use crosslane_host::Routines;
-use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity};
+use crosslane_pcie::config::{BarKind, BarRequest, Capability, ConfigSpace, Identity, MsixRequest};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
@@ -139,6 +139,8 @@ pub struct EndpointPart {
     pub nic: Option<NicParameters>,
     /// Constants of the network processor, if it is one.
     pub network_processor: Option<NetworkProcessorParameters>,
+    /// MSI-X of a core outside of the lab that takes its place.
+    pub msix: Option<MsixRequest>,
     /// Constants of its port.
     pub port: PortParameters,
     /// Constants of its requester that a register holds.
@@ -443,6 +445,28 @@ fn bars(table: &Table<'_>) -> Result<[Option<BarRequest>; 6]> {
     Ok(bars)
 }
 
+/// Reads the MSI-X capability of a core that takes the endpoint's place; `None` if it has none.
+fn msix(
+    part: &Table<'_>,
+    endpoint: &EndpointParameters,
+    port: &PortParameters,
+) -> Result<Option<MsixRequest>> {
+    let Some(table) = part.table("msix")? else { return Ok(None) };
+    let request = MsixRequest {
+        vectors: table.whole("vectors")? as u16,
+        table_bar: table.whole("table_bar")? as u8,
+        table_offset_bytes: table.whole("table_offset_bytes")? as u32,
+        pending_bar: table.whole("pending_bar")? as u8,
+        pending_offset_bytes: table.whole("pending_offset_bytes")? as u32,
+    };
+    // Errors of the BARs themselves are those of the fabric.
+    let config = ConfigSpace::endpoint(endpoint.identity, port.capability, endpoint.bars);
+    match config.map(|config| config.with_msix(request)) {
+        Ok(Err(error)) => Err(table.bad("table_offset_bytes", error.to_string())),
+        _ => Ok(Some(request)),
+    }
+}
+
 impl RootComplexPart {
     pub(super) fn read(table: &Table<'_>) -> Result<Self> {
         let port = port(&table.needed_table("port")?, false)?;
@@ -542,7 +566,8 @@ impl EndpointPart {
         // Behind the devices, which may have fewer.
         let tags = parameters.requester.tags;
         check_tags(&requester_table, &port_table, tags, &port.capability)?;
-        Ok(Self { parameters, engine, memory_card, nic, network_processor, port, registers })
+        let msix = msix(table, &parameters, &port)?;
+        Ok(Self { parameters, engine, memory_card, nic, network_processor, msix, port, registers })
     }
 }
 

@@ -11,7 +11,7 @@ use crosslane_fabric::parameters::{
     HopParameters, IommuParameters, RequesterParameters,
 };
 use crosslane_fabric::{MAX_PEER_READS, MAX_SOCKETS, MAX_STORE_BYTES};
-use crosslane_pcie::config::MINIMUM_BAR_BYTES;
+use crosslane_pcie::config::{MAX_MSIX_VECTORS, MINIMUM_BAR_BYTES};
 use crosslane_pcie::link::MAX_PAYLOAD_BYTES;
 use crosslane_torus_link::end::{MAX_CHANNEL_DATAGRAMS, MAX_RETRY_DATAGRAMS};
 use crosslane_torus_link::routing::MAX_NODES as MAX_TORUS_NODES;
@@ -330,6 +330,9 @@ tables! {
         /// A network processor (docs/network-processor.md). It needs `bar0` for its registers,
         /// `bar2` for its windows of requests and `bar4` for its put window.
         network_processor: Table(&NETWORK_PROCESSOR) => Nothing;
+        /// MSI-X of a core outside of the lab that takes its place (docs/tutorials/own-core.md). The
+        /// devices above have theirs.
+        msix: Table(&MSIX) => Nothing;
     }
 
     /// A part of the kind `link`.
@@ -545,6 +548,20 @@ tables! {
         );
         /// Its size, bytes; up to 2 GiB of one of 32 bits.
         size_bytes: PowerOfTwo(MINIMUM_BAR_BYTES, 1 << 40);
+    }
+
+    /// The MSI-X capability of a core outside of the lab, which has the table and the pending bits.
+    pub(crate) MSIX "msix" {
+        /// Entries of the table.
+        vectors: Whole(1, MAX_MSIX_VECTORS as u64);
+        /// Number of the BAR with the table.
+        table_bar: Whole(0, 5);
+        /// Offset of the table in its BAR, bytes, a multiple of 8.
+        table_offset_bytes: Whole(0, u32::MAX as u64);
+        /// Number of the BAR with the pending bits.
+        pending_bar: Whole(0, 5);
+        /// Offset of the pending bits in their BAR, bytes, a multiple of 8.
+        pending_offset_bytes: Whole(0, u32::MAX as u64);
     }
 
     /// The generator of an endpoint's requests. These constants are all that slows it, and those of

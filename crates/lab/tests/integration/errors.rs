@@ -395,3 +395,40 @@ fn an_error_shown_with_its_line() {
     let snippet = place.snippet(80);
     insta::assert_snapshot!(format!("{error}\n{snippet}{}", error.help().unwrap()));
 }
+
+/// The MSI-X of a core that takes an endpoint's place has to fit its BARs.
+#[test]
+fn msix_beyond_its_bar_is_refused() {
+    let minimal = crosslane_lab::open("minimal").unwrap();
+    let of = |table: u32, pending: u32| {
+        let whole = |key, value: u32| {
+            format!("{key} = {{ value = {value}, source = \"assumption: any\" }}\n")
+        };
+        let msix = [
+            "[part.card.msix]\n".to_owned(),
+            whole("vectors", 4),
+            whole("table_bar", 0),
+            whole("table_offset_bytes", table),
+            whole("pending_bar", 0),
+            whole("pending_offset_bytes", pending),
+            "[part.slot]".to_owned(),
+        ];
+        let text = minimal.file().text().replacen("[part.slot]", &msix.concat(), 1);
+        crosslane_lab::Lab::from_text("msix.toml", &text)
+    };
+    let lab = of(0x1000, 0x2000).unwrap();
+    let running = lab.build_outside(1, &["card0"]).unwrap();
+    let card = running.find("card0").unwrap();
+    let config = &running.fabric.port(running.fabric.node(card).ports[0]).config;
+    assert_eq!(config.msix().map(|msix| msix.request.vectors), Some(4));
+    for (table, pending, error) in [
+        (65_536, 0, "64 bytes of the MSI-X table cannot be at 0x10000 of BAR 0"),
+        (4, 0x2000, "64 bytes of the MSI-X table cannot be at 0x4 of BAR 0"),
+        (0x1000, 0x1020, "8 bytes of the MSI-X pending bits cannot be at 0x1020 of BAR 0"),
+    ] {
+        let found = of(table, pending).unwrap_err().to_string();
+        assert!(found.contains(error), "{found}, not {error}");
+    }
+    let unknown = lab.build_outside(1, &["card1"]).err().unwrap().to_string();
+    assert!(unknown.contains("card1") && unknown.contains("card0"), "{unknown}");
+}

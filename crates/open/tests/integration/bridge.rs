@@ -10,7 +10,7 @@ use crosslane_bridge::{
     CardPlace, Client, Identity, MemoryPart, Server, ServerOptions, TransferOptions,
 };
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaListener, RdmaRegion, RemoteAccess};
-use crosslane_libfabric::{MachineClock, Network, Provider, Region};
+use crosslane_network::{MachineClock, Network, Provider, Region};
 use crosslane_open::{AnyRdma, Session};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;

@@ -11,7 +11,7 @@ use crosslane_host::{
     Clock, DmaMemory, FarEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion,
     RemoteAccess, RemoteMemory,
 };
-use crosslane_libfabric::{
+use crosslane_network::{
     Connection, Listener, MachineClock, Network, NetworkMemory, Provider, Region,
 };
 use futures_executor::block_on;

@@ -50,6 +50,11 @@ impl ConfigSpace {
         self.express(DEVICE_CONTROL) & DEVICE_CONTROL_EXTENDED_TAG != 0
     }
 
+    /// Whether the function may use 10-bit tags.
+    pub fn ten_bit_tags_enabled(&self) -> bool {
+        self.express(DEVICE_CONTROL_2) & DEVICE_CONTROL_2_TEN_BIT_TAG != 0
+    }
+
     /// Whether an endpoint may send memory requests, or a bridge forward them upstream.
     pub fn bus_master_enabled(&self) -> bool {
         self.read(COMMAND) & COMMAND_BUS_MASTER != 0

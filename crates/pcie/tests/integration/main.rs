@@ -3,3 +3,4 @@
 
 mod corpus;
 mod fuzz_configuration;
+mod fuzz_layout;

@@ -55,12 +55,16 @@ class DriverError(Error):
     """A refused request, or a card that does not answer. No data were moved."""
 
 
-class TransferError(Error):
-    """A failed transfer."""
+class PlanError(DriverError):
+    """No path between two places, and why."""
+
+
+class _MovedError(Error):
+    """Data that did not arrive in whole."""
 
     #: Bytes that were moved, from the start.
     moved_bytes: int
-    #: Bytes of the transfer.
+    #: Bytes of the whole.
     total_bytes: int
 
     def __init__(
@@ -69,6 +73,18 @@ class TransferError(Error):
         super().__init__(message, kind, moved_bytes=moved_bytes, total_bytes=total_bytes)
         self.moved_bytes = moved_bytes
         self.total_bytes = total_bytes
+
+
+class TransferError(_MovedError):
+    """A failed transfer."""
+
+
+class NetworkError(_MovedError):
+    """A failed message of a network processor, or a link that does not come up."""
+
+
+class PortError(Error):
+    """A TLP that cannot be sent: malformed, against the function's settings, or without credits."""
 
 
 class BusError(Error):

@@ -2,7 +2,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, final
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
 
 from typing_extensions import Buffer as _Bytes
 
@@ -10,8 +10,17 @@ from crosslane._results import Result
 
 __version__: str
 
+_Level = Literal["accepted", "sent", "visible", "acknowledged"]
+_Kind = Literal["h2c", "c2h", "peer"]
+#: The generator, what comes in from host memory, or a receive queue by its number.
+_Source = Literal["generator", "h2c"] | int
+_T = TypeVar("_T", covariant=True)
+
 class _DlPack(Protocol):
     def __dlpack__(self) -> Any: ...
+
+def pattern(bytes: int, seed: int, word: int = 0) -> bytes:
+    """Bytes of the generator's pattern, from a word of 4 B on."""
 
 def text(outcome: str) -> str: ...
 def open(
@@ -102,6 +111,10 @@ class Lab:
         self, card: str | None = None, *, rounds: int = 200, large: int = 4194304, seed: int = 1
     ) -> Result:
         """Single accesses and transfers: `crosslane bench overhead`."""
+    def attach(self, *endpoints: str, seed: int = 1) -> RunningLab:
+        """Runs the lab step by step beside code outside of it, whose logic takes the place of these
+        endpoints. BARs, MSI-X, credits and latencies are those of the lab file; all other endpoints
+        are generic."""
     def _repr_svg_(self) -> str: ...
     def _loads_svg(self, loads: str) -> str: ...
 
@@ -122,8 +135,24 @@ class Session:
     def is_lab(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
+    def plan(self, from_: Card | str | None = None, to: Card | str | None = None) -> Plan:
+        """The path of writes between two functions, by card or by name in the tree; `None` is host
+        memory. Without a path `PlanError` says why."""
+    def network_processor(
+        self,
+        function: Card | str,
+        *,
+        buffers: Literal["user", "copied", "mapped"] = "user",
+        requests: Literal["fastest", "system_call", "uncached"] = "fastest",
+        waiting: Literal["polling", "kernel_polling", "monitor"] = "polling",
+    ) -> NetworkProcessor:
+        """Opens a network processor; in a lab that of any host, so that one program acts for
+        several nodes."""
     def sleep(self, span: float) -> None:
         """Lets seconds of the bus's time pass."""
+    def finish(self) -> None:
+        """In a lab, runs what the program has left, such as TLPs, to its end, and raises errors
+        that ports have detected."""
     def close(self) -> None:
         """Closes channels and session. In a lab what is left runs to its end, and errors that
         ports have detected are raised."""
@@ -152,15 +181,18 @@ class Card:
         """Registers memory that this card reaches."""
     def to_card(
         self,
-        data: _Bytes | _DlPack,
+        data: _Bytes | _DlPack | PeerMemory,
         address: int | None = None,
         *,
         start: int = 0,
         stop: int | None = None,
+        channel: int = 0,
+        level: _Level | None = None,
         deadline: float = 10.0,
     ) -> Transfer:
         """Posts a transfer of data to the card: to its stream, or to an address of its memory. It
-        fails if it is not complete `deadline` seconds from now."""
+        fails if it is not complete `deadline` seconds from now. Data that are memory of another
+        card are read past the host."""
     def from_card(
         self,
         target: _Bytes | _DlPack,
@@ -168,15 +200,242 @@ class Card:
         *,
         start: int = 0,
         stop: int | None = None,
+        channel: int = 0,
+        level: _Level | None = None,
         deadline: float = 10.0,
     ) -> Transfer:
         """Posts a transfer from the card: from its stream, or from an address of its memory. The
         data are in `target` when the transfer was waited for."""
-    def route(self, source: Literal["generator", "h2c"]) -> None:
-        """Chooses the data of the stream to host memory: the generator's, or those that come in."""
+    def copy(self, source: int, target: int, bytes: int, *, deadline: float = 10.0) -> Transfer:
+        """Posts a copy between two addresses of the card's memory."""
+    def peer(
+        self,
+        other: Card,
+        *,
+        channel: int = 0,
+        credits: bool = True,
+        policy: Literal["stall", "drop"] = "stall",
+    ) -> Peer:
+        """Connects a peer channel of this card to a receive queue of another card of the session.
+        Without a path `PlanError` says why."""
+    def peer_memory(self, other: Card | str, bar: int = 2) -> PeerMemory:
+        """Opens memory behind a BAR of another card, so that `to_card` of this one can read it."""
+    def window(
+        self,
+        bar: int,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        mapping: Literal["uncached", "write_combined"] = "uncached",
+        contents: Literal["registers", "memory", "fifo"] = "registers",
+        decoded_bytes: int = 0,
+    ) -> Window:
+        """Opens a window into a BAR, or a part of one, that the host stores into and loads from.
+        `decoded_bytes` is what a FIFO decodes from its beginning."""
+    def memory_card(self) -> MemoryCard:
+        """Opens the card as a memory card, one that has no engine."""
+    def set_channel(
+        self,
+        kind: _Kind,
+        number: int = 0,
+        *,
+        ring_entries: int | None = None,
+        table: bool = False,
+        notify: Literal["poll", "interrupt"] = "poll",
+        payload_bytes: int | None = None,
+        relaxed_ordering: bool = False,
+    ) -> None:
+        """Sets how a channel is opened, which its first transfer does. One that is open is closed
+        before."""
+    def counters(self, kind: _Kind, number: int = 0) -> dict[str, int]:
+        """Counters of a channel: the host's since it was opened, the engine's since their reset."""
+    def reset_counters(self) -> None: ...
+    def route(self, c2h: _Source, peer: _Source = "generator") -> None:
+        """Chooses the data of the streams to host memory and to the peer, while neither has
+        anything to send."""
+    def check_h2c(self, seed: int) -> None:
+        """Starts comparing the data of H2C channel 0 with the pattern of a seed."""
+    def h2c_check_result(self) -> Check: ...
     def seed(self, seed: int) -> None:
         """Sets the seed of the generator's pattern."""
     def reset(self) -> None: ...
+
+@final
+class Peer:
+    """A connection from a card's peer channel to a receive queue of another card. A context
+    manager."""
+
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def address(self) -> int:
+        """Bus address of the receive queue."""
+    @property
+    def receive_queue(self) -> int:
+        """Its number at the target: the source for `route` there."""
+    @property
+    def has_credits(self) -> bool: ...
+    def write(self, bytes: int, *, level: _Level | None = None, deadline: float = 10.0) -> Transfer:
+        """Posts a transfer of bytes of the sender's stream. With credits it is complete when the
+        peer has taken them, else when they were sent."""
+    def check(self, seed: int) -> None:
+        """Starts comparing what the receive queue takes with the pattern of a seed."""
+    def check_result(self) -> Check: ...
+    def counters(self) -> dict[str, int]: ...
+    def close(self) -> None:
+        """Gives the receive queue back once all data in flight have arrived."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+@final
+class PeerMemory:
+    """Memory of another card, which one card can read into its stream. A context manager."""
+
+    @property
+    def plan(self) -> Plan: ...
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+@final
+class Plan:
+    """The path between two places."""
+
+    @property
+    def path(self) -> list[str]:
+        """Names of its ports, from source to target."""
+    @property
+    def expected_bytes_per_second(self) -> float:
+        """Payload bytes a second that the slowest link can carry."""
+    @property
+    def slowest_link(self) -> str:
+        """Port at the upper end of that link."""
+    @property
+    def max_payload_bytes(self) -> int: ...
+    @property
+    def through_root_complex(self) -> bool: ...
+    @property
+    def addressing(self) -> str: ...
+    @property
+    def refused(self) -> list[str]:
+        """Reasons for which no faster path is used."""
+
+@final
+class Check:
+    """Result of a checker, which compares data with the generator's pattern."""
+
+    @property
+    def errors(self) -> int:
+        """Number of wrong words of 4 B."""
+    @property
+    def first_word(self) -> int | None: ...
+
+@final
+class Window:
+    """A part of a BAR that the host stores into and loads from. A context manager."""
+
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def write(self, offset: int, data: _Bytes | _DlPack, *, width: int | None = None) -> None:
+        """Stores bytes, lowest address first: by the widest stores of the processor, or by those of
+        `width` bytes."""
+    def push(self, data: _Bytes | _DlPack) -> None:
+        """Pushes bytes into a FIFO; write-combined in whole lines of 64 B."""
+    def read(self, offset: int, bytes: int) -> bytes: ...
+    def read_into(self, offset: int, target: _Bytes | _DlPack) -> None: ...
+    def flush(self) -> None:
+        """Waits until everything that was stored has left the core: a fence."""
+    def slot_sender(self) -> SlotSender:
+        """Fills the window with slots for messages, and clears it of earlier ones."""
+    def slot_receiver(self) -> SlotReceiver:
+        """The receiving end of slots, in an uncached window onto the same memory."""
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+@final
+class SlotSender:
+    """The sending end of slots. A message has at most 47 B."""
+
+    @property
+    def slots(self) -> int: ...
+    def try_send(self, message: _Bytes | _DlPack) -> bool:
+        """Sends a message if a slot is free, and returns whether one was."""
+    def send(self, message: _Bytes | _DlPack, *, deadline: float = 10.0) -> None:
+        """Sends a message, once a slot is free."""
+    def flush(self) -> None:
+        """Makes all messages sent so far visible to the receiver: a fence."""
+
+@final
+class SlotReceiver:
+    """The receiving end of slots."""
+
+    def try_receive(self) -> bytes | None:
+        """Takes the next message if it has arrived in whole, and frees its slot."""
+    def receive(self, *, deadline: float = 10.0) -> bytes: ...
+
+@final
+class MemoryCard:
+    """A card with memory that the host stores into."""
+
+    @property
+    def fifo_window_bytes(self) -> int:
+        """Bytes that the FIFO decodes from the beginning of its BAR."""
+    def take_metrics(self) -> dict[str, Any]:
+        """Counters of what has reached it, which begin anew: `beats`, written and read of each
+        bank, `sizes`, bytes, writes and reads by length, and those of the FIFO."""
+    def drain_fifo(self) -> bytes: ...
+
+@final
+class NetworkProcessor:
+    """An open network processor. A context manager."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def links(self) -> int: ...
+    def enable_link(self, link: int) -> None:
+        """Enables a link, which then trains. Both ends must be enabled."""
+    def wait_link_up(self, link: int, *, deadline: float = 10.0) -> None: ...
+    def place_in_torus(self, dimensions: Sequence[tuple[int, int, bool]]) -> None:
+        """The node's place: size, position and whether the ring is open, for each dimension."""
+    def buffer(self, bytes: int) -> Buffer: ...
+    def nget(
+        self,
+        data: _Bytes | _DlPack,
+        *,
+        link: int | None = None,
+        channel: int = 0,
+        node: int | None = None,
+        tag: int = 0,
+        start: int = 0,
+        stop: int | None = None,
+        deadline: float = 10.0,
+    ) -> Transfer:
+        """Posts a message along a link, or to a node of the torus. `deadline` is the longest wait
+        for a place for its request."""
+    def credit(
+        self,
+        target: _Bytes | _DlPack,
+        *,
+        link: int | None = None,
+        channel: int = 0,
+        node: int | None = None,
+        tag: int = 0,
+        start: int = 0,
+        stop: int | None = None,
+        deadline: float = 10.0,
+    ) -> Transfer:
+        """Makes room for a message, which is in `target` when its transfer was waited for."""
+    def counters(self) -> dict[str, int]: ...
+    def close(self) -> None:
+        """Resets it. Messages in flight end."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
 
 @final
 class Buffer:
@@ -206,7 +465,7 @@ class Transfer:
         """Waits for its end, at most `deadline` seconds of the card's clock; it then goes on, and
         `DeadlineError` is raised."""
     def cancel(self) -> None:
-        """Cancels it, and everything else that is in flight on its channel."""
+        """Cancels it; of a channel, everything else that is in flight there, too."""
     def __await__(self) -> Generator[None, None, Completed]: ...
 
 @final
@@ -223,3 +482,241 @@ class Completed:
     def seconds(self) -> float: ...
     @property
     def bytes_per_second(self) -> float: ...
+
+@final
+class RunningLab:
+    """A lab that runs beside code outside of it, which takes the place of some of its endpoints.
+    Its time moves only by `advance` and by calls that wait. A context manager."""
+
+    def port(self, endpoint: str | None = None) -> Port:
+        """The port of an endpoint that is attached; of the only one by default."""
+    def host(self, name: str | None = None) -> Host:
+        """A host by its name; the only one by default."""
+    def advance(self, until_ps: int) -> None:
+        """Runs the lab until a time: everything that happens up to then has happened."""
+    @property
+    def now_ps(self) -> int: ...
+    def traffic(
+        self,
+        *flows: str,
+        operations: int | None = None,
+        outstanding: int | None = None,
+        window: int | None = None,
+        relaxed: bool = False,
+        random: bool = False,
+    ) -> list[Flow]:
+        """Starts flows between the lab's own endpoints and memories, as those of `Lab.run`. Flows
+        to a host get memory that nothing else has."""
+    @property
+    def errors(self) -> list[str]:
+        """Errors that ports have detected so far."""
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None:
+        """Ends it, and raises what ports have detected."""
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        raised: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class Flow:
+    """A flow of a running lab."""
+
+    @property
+    def name(self) -> str: ...
+    def report(self) -> dict[str, Any]:
+        """Its counts and times so far."""
+
+@final
+class Port:
+    """The place of an endpoint that code outside has taken."""
+
+    @property
+    def name(self) -> str: ...
+    def receive(
+        self,
+        which: Literal["any", "requests", "completions"] = "any",
+        *,
+        hold: bool = False,
+    ) -> Tlp | None:
+        """Takes the oldest TLP that has arrived and was not taken. Its receive buffer is freed, or
+        with `hold` kept until `release`. A completion is not handed out ahead of a posted request
+        that came before it."""
+    def release(self, tlp: Tlp) -> None:
+        """Frees the receive buffer of a TLP that was taken with `hold`: its credits return."""
+    def wait(self, until_ps: int) -> bool:
+        """Runs the lab until a TLP waits here, at most until a time. Whether one does."""
+    @property
+    def waiting(self) -> int:
+        """Number of TLPs that wait to be taken."""
+    def room(self, class_: Literal["posted", "nonposted", "completion"] = "posted") -> bool:
+        """Whether a TLP of a class can be sent now: without credits the queue fills."""
+    def send(self, tlp: Tlp | _Bytes, *, begun_ps: int | None = None) -> None:
+        """Sends a TLP, whose last byte leaves the core now and whose first byte left it at
+        `begun_ps`. `PortError` says why it cannot be; its kind is `busy` where `room` is false."""
+    def config_read(self, offset: int) -> int:
+        """A double word of the endpoint's configuration space."""
+    @property
+    def id(self) -> int:
+        """Bus, device and function of the endpoint."""
+    @property
+    def function(self) -> dict[str, Any]:
+        """Settings of the function, as the host has made them."""
+
+@final
+class Tlp:
+    """A TLP: bytes in the layout of the specification, and the fields that they have."""
+
+    def __new__(cls, bytes: _Bytes) -> Self: ...
+    @staticmethod
+    def memory_write(address: int, data: _Bytes, *, requester: int) -> Tlp: ...
+    @staticmethod
+    def memory_read(address: int, nbytes: int, *, tag: int, requester: int) -> Tlp: ...
+    def completion(self, data: _Bytes, *, completer: int, skip: int = 0) -> Tlp:
+        """The completion of this read with data that begin `skip` bytes behind its start."""
+    def refusal(self, *, completer: int, abort: bool = False) -> Tlp:
+        """The completion of this read with Unsupported Request, or Completer Abort."""
+    def __bytes__(self) -> bytes: ...
+    @property
+    def header(self) -> bytes: ...
+    @property
+    def payload(self) -> bytes:
+        """Payload, whole double words."""
+    @property
+    def data(self) -> bytes:
+        """Bytes that a write's enables mark, or that a completion has for its read."""
+    @property
+    def kind(self) -> Literal["memory_write", "memory_read", "completion", "completion_data"]: ...
+    @property
+    def fmt(self) -> int: ...
+    @property
+    def type(self) -> int: ...
+    @property
+    def address(self) -> int:
+        """Address of a request's first byte; of a completion the low seven bits."""
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a request from the first to the last that is enabled."""
+    @property
+    def length_dw(self) -> int: ...
+    @property
+    def first_be(self) -> int: ...
+    @property
+    def last_be(self) -> int: ...
+    @property
+    def requester(self) -> int: ...
+    @property
+    def completer(self) -> int: ...
+    @property
+    def tag(self) -> int: ...
+    @property
+    def status(self) -> int: ...
+    @property
+    def byte_count(self) -> int: ...
+    @property
+    def poisoned(self) -> bool: ...
+    @property
+    def relaxed_ordering(self) -> bool: ...
+    @property
+    def no_snoop(self) -> bool: ...
+    @property
+    def id_based_ordering(self) -> bool: ...
+    @property
+    def time_ps(self) -> int | None:
+        """Time at which it reached the endpoint's logic; `None` if it has not arrived anywhere."""
+    @property
+    def bar(self) -> int | None:
+        """BAR that a request has hit."""
+    @property
+    def offset(self) -> int | None:
+        """Offset of its first byte in that BAR."""
+
+@final
+class Operation(Generic[_T]):
+    """Something that a host does in simulated time. It has begun when it is made."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def begun_ps(self) -> int: ...
+    @property
+    def ended_ps(self) -> int | None: ...
+    def result(self) -> _T:
+        """Its result, or its error raised."""
+    def wait(self, until_ps: int | None = None) -> _T:
+        """Runs the lab until it has ended, at most until a time; then `DeadlineError`. For labs
+        beside which no simulator runs."""
+
+@final
+class Host:
+    """A host of a running lab: its processor's accesses, memory for devices, interrupts."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """Functions below it, as it has enumerated them: name, id, kind and placed BARs (number,
+        address, bytes)."""
+    def config_read(self, endpoint: str, offset: int) -> int:
+        """A double word of an endpoint's configuration space, in no simulated time."""
+    def config_write(
+        self, endpoint: str, offset: int, value: int, byte_enables: int = 0xF
+    ) -> None: ...
+    def store(
+        self,
+        endpoint: str,
+        bar: int,
+        offset: int,
+        data: _Bytes,
+        *,
+        width: int = 4,
+        combined: bool = False,
+    ) -> Operation[None]:
+        """Stores bytes behind a BAR, `width` at a time. It ends when they have left the core."""
+    def load(self, endpoint: str, bar: int, offset: int, nbytes: int) -> Operation[bytes]: ...
+    def write_register(
+        self, endpoint: str, bar: int, offset: int, value: int
+    ) -> Operation[None]: ...
+    def read_register(self, endpoint: str, bar: int, offset: int) -> Operation[int]: ...
+    def fence(self) -> Operation[None]: ...
+    def sleep(self, span_ps: int) -> Operation[None]: ...
+    def work(self, span_ps: int) -> Operation[None]:
+        """Keeps the core busy."""
+    def memory(self, endpoint: str, nbytes: int, *, huge: bool = True) -> Operation[HostMemory]:
+        """Memory that an endpoint reaches: allocated, pinned, and mapped by an IOMMU."""
+    def enable_interrupts(self, endpoint: str, vectors: int = 1) -> Operation[None]:
+        """Writes the endpoint's MSI-X table, by stores to it, and enables it."""
+    def wait_interrupt(
+        self, endpoint: str, vector: int = 0, *, within_ps: int = 10_000_000_000
+    ) -> Operation[int]:
+        """Interrupts of a vector since the last such wait; at least one."""
+    def wait_memory(
+        self,
+        memory: HostMemory,
+        offset: int,
+        seen: int = 0,
+        *,
+        within_ps: int = 10_000_000_000,
+    ) -> Operation[int]:
+        """The value of a 32-bit word when it is no longer `seen`."""
+
+@final
+class HostMemory:
+    """Memory of a host that an endpoint reaches."""
+
+    @property
+    def address(self) -> int:
+        """Address of its first byte, as the endpoint has to send it."""
+    @property
+    def segments(self) -> list[tuple[int, int]]:
+        """Addresses and lengths of its runs."""
+    @property
+    def nbytes(self) -> int: ...
+    def read(self, offset: int = 0, nbytes: int | None = None) -> bytes: ...
+    def write(self, offset: int, data: _Bytes) -> None: ...
+    def __len__(self) -> int: ...

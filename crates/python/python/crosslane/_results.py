@@ -78,6 +78,9 @@ class Result(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Result, (dict(self), self.lab, self._figures)
 
+    def __repr__(self) -> str:
+        return f"<crosslane.Result: {self['bench']} in {self.lab.name}>"
+
     @property
     def rows(self) -> Rows:
         """One row for each flow of each run, with nested values under dotted names."""

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crosslane_host::{Clock, DmaMemory, FarEnd, NearEnd, Rdma, RdmaListener, RdmaRegion};
-use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
+use crosslane_network::{Connection, MachineClock, Network, Provider};
 use crosslane_open::{AnyBus, AnyConnection, AnyRdma};
 use futures_util::future::{Either, select, try_join};
 

@@ -1,6 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-libfabric` from outside, in one program.
-
-mod network;
-mod strangers;
-mod support;

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of this machine that a network reads and writes: mapped separately, and never exposed as
+//! a slice. It is private to this program, or a nameless file that others have mapped too.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crosslane_host::{BusError, DmaMemory, ErrorKind, PageSize, RdmaError, RdmaResult, Reason};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+/// Size of a huge page: the default size of x86-64 and, with pages of 4 KiB, of aarch64.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Unit of copying in bytes. Each unit is naturally aligned.
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// Whole pages of this process, or of a file.
+///
+/// The kernel, an adapter or another process may write them at any time, so programs only ever copy
+/// words in and out, each an atomic, aligned access of 8 B. Clones of the memory may be used from
+/// several threads: data written during a read are torn at words, as from any device.
+pub(crate) struct Mapping {
+    start: NonNull<c_void>,
+    mapped_bytes: usize,
+    pages: PageSize,
+    /// Whether these are pages of a file, which others may have mapped too.
+    is_of_file: bool,
+}
+
+// SAFETY: it has no thread affinity; every access to the mapped pages is atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps zeroed pages, at least one.
+    pub fn new(bytes: u64, pages: PageSize) -> RdmaResult<Self> {
+        let out_of_memory =
+            |why: String| RdmaError::OutOfMemory { bytes, why: Reason::new(ErrorKind::Busy, why) };
+        let wanted = usize::try_from(bytes).map_err(|error| out_of_memory(error.to_string()))?;
+        let round = |page: usize| wanted.max(1).checked_next_multiple_of(page);
+        let too_much = || out_of_memory("no address space has so much".into());
+        if pages == PageSize::Huge {
+            let mapped_bytes = round(HUGE_PAGE_BYTES).ok_or_else(too_much)?;
+            if let Ok(start) = map(mapped_bytes, MapFlags::HUGETLB) {
+                return Ok(Self { start, mapped_bytes, pages: PageSize::Huge, is_of_file: false });
+            }
+        }
+        let mapped_bytes = round(rustix::param::page_size()).ok_or_else(too_much)?;
+        let start = map(mapped_bytes, MapFlags::empty())
+            .map_err(|error| out_of_memory(error.to_string()))?;
+        Ok(Self { start, mapped_bytes, pages: PageSize::Small, is_of_file: false })
+    }
+
+    /// Maps all pages of a file that holds at least this many bytes and cannot be shortened.
+    fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, String> {
+        let words = |error: rustix::io::Errno| error.to_string();
+        let seals = fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK) {
+            // Access to pages that others have removed would raise a signal, not an error.
+            return Err("its file could be made shorter while it is in use".into());
+        }
+        let status = fstat(file).map_err(words)?;
+        let file_bytes = u64::try_from(status.st_size).unwrap_or_default();
+        if file_bytes < bytes.max(1) {
+            return Err(format!("its file has {file_bytes} B"));
+        }
+        // The rest of the last page is mapped too: the kernel maps whole pages.
+        let mapped_bytes = usize::try_from(file_bytes).ok();
+        let mapped_bytes = mapped_bytes
+            .and_then(|bytes| bytes.checked_next_multiple_of(rustix::param::page_size()))
+            .ok_or("no address space has so much")?;
+        let is_huge = usize::try_from(status.st_blksize).is_ok_and(|page| page >= HUGE_PAGE_BYTES);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address chosen by the kernel; its pages stay for as long as
+        // it does, as the file cannot be shortened.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), mapped_bytes, protection, flags, file, 0).map_err(words)?
+        };
+        let start = NonNull::new(start).ok_or("the kernel mapped it to nowhere")?;
+        let pages = if is_huge { PageSize::Huge } else { PageSize::Small };
+        Ok(Self { start, mapped_bytes, pages, is_of_file: true })
+    }
+
+    /// Returns the address of its first byte, for the network.
+    pub const fn start(&self) -> *mut c_void {
+        self.start.as_ptr()
+    }
+
+    /// Gives its pages back to the kernel; they read as zeros afterwards. Pages of a file stay, and
+    /// are freed with the last process that has them.
+    pub fn empty(&self) {
+        if self.is_of_file {
+            return;
+        }
+        // SAFETY: the pages are private to this mapping and anonymous. Their content may change at
+        // any time, also to zeros. A kernel that cannot do this for huge pages does no harm.
+        let _ = unsafe { madvise(self.start(), self.mapped_bytes, Advice::LinuxDontNeed) };
+    }
+
+    /// Returns the address of the first of these bytes, which are within the mapping, for the
+    /// kernel.
+    pub fn bytes_at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.mapped_bytes), "{bytes} B from {offset} on");
+        self.start.as_ptr().cast::<u8>().wrapping_add(offset)
+    }
+
+    fn word(&self, number: usize) -> &AtomicU64 {
+        assert!(number < self.mapped_bytes / WORD_BYTES, "word {number} is beyond the mapping");
+        // SAFETY: the word is within the mapping, which lives as long as `self`; pages are aligned;
+        // all accesses here use such words.
+        unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u64>().add(number)) }
+    }
+
+    /// Copies bytes out; the caller has checked the bounds.
+    pub fn read(&self, offset: usize, into: &mut [u8]) {
+        let (head, skip) = (offset / WORD_BYTES, offset % WORD_BYTES);
+        let (mut number, mut rest) = (head, into);
+        if skip > 0 && !rest.is_empty() {
+            let length = rest.len().min(WORD_BYTES - skip);
+            let bytes = self.word(number).load(Ordering::Relaxed).to_ne_bytes();
+            let (piece, after) = rest.split_at_mut(length);
+            piece.copy_from_slice(&bytes[skip..skip + length]);
+            (number, rest) = (number + 1, after);
+        }
+        let mut words = rest.chunks_exact_mut(WORD_BYTES);
+        for piece in &mut words {
+            piece.copy_from_slice(&self.word(number).load(Ordering::Relaxed).to_ne_bytes());
+            number += 1;
+        }
+        let tail = words.into_remainder();
+        if !tail.is_empty() {
+            let bytes = self.word(number).load(Ordering::Relaxed).to_ne_bytes();
+            tail.copy_from_slice(&bytes[..tail.len()]);
+        }
+    }
+
+    /// Copies bytes in, and writes no other byte; the caller has checked the bounds.
+    pub fn write(&self, offset: usize, from: &[u8]) {
+        let (head, skip) = (offset / WORD_BYTES, offset % WORD_BYTES);
+        let (mut number, mut rest) = (head, from);
+        if skip > 0 && !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.len().min(WORD_BYTES - skip));
+            self.merge(number, skip, piece);
+            (number, rest) = (number + 1, after);
+        }
+        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
+        for word in words {
+            self.word(number).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            number += 1;
+        }
+        if !tail.is_empty() {
+            self.merge(number, 0, tail);
+        }
+    }
+
+    /// Writes a part of a word and keeps the rest, even if another writer changes it meanwhile.
+    fn merge(&self, number: usize, skip: usize, piece: &[u8]) {
+        let merged = |old: u64| {
+            let mut bytes = old.to_ne_bytes();
+            bytes[skip..skip + piece.len()].copy_from_slice(piece);
+            Some(u64::from_ne_bytes(bytes))
+        };
+        // Cannot fail, as `merged` always returns a value.
+        let _ = self.word(number).fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
+    }
+}
+
+fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
+    let flags = MapFlags::PRIVATE | more;
+    // SAFETY: a new anonymous mapping at an address chosen by the kernel.
+    let start = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
+    };
+    NonNull::new(start).ok_or(rustix::io::Errno::NOMEM)
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped as a whole with this length and has no other owner: networks keep
+        // mappings that they may still reach.
+        let unmapped = unsafe { munmap(self.start(), self.mapped_bytes) };
+        debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
+    }
+}
+
+/// Memory of this machine that a network may read and write. Clones share the memory.
+#[derive(Clone)]
+pub struct NetworkMemory {
+    mapping: Arc<Mapping>,
+    size_bytes: u64,
+}
+
+impl NetworkMemory {
+    /// Allocates zeroed memory in separate pages; huge ones if asked for and available.
+    ///
+    /// # Errors
+    /// [`RdmaError::OutOfMemory`] if there is not enough memory.
+    pub fn new(bytes: u64, pages: PageSize) -> RdmaResult<Self> {
+        Ok(Self { mapping: Arc::new(Mapping::new(bytes, pages)?), size_bytes: bytes })
+    }
+
+    /// Maps the first bytes of a nameless file (a memfd), sharing its pages with all others that
+    /// have mapped it, such as the buffers of a card. A write by one is seen by all. The mapping
+    /// outlives the file descriptor and the others' mappings.
+    ///
+    /// # Errors
+    /// [`RdmaError::Registration`] for a file that is too short, cannot be mapped, or could be
+    /// shortened (it needs the seal `F_SEAL_SHRINK`).
+    pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> RdmaResult<Self> {
+        let mapping = Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration {
+            bytes,
+            why: Reason::new(ErrorKind::Failed, why),
+        })?;
+        Ok(Self { mapping: Arc::new(mapping), size_bytes: bytes })
+    }
+
+    /// Returns the size of the pages allocated.
+    pub fn pages(&self) -> PageSize {
+        self.mapping.pages
+    }
+
+    pub(crate) const fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+}
+
+impl DmaMemory for NetworkMemory {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
+        self.check(offset_bytes, into.len())?;
+        // Within a mapping, so it fits `usize`.
+        self.mapping.read(offset_bytes as usize, into);
+        Ok(())
+    }
+
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
+        self.check(offset_bytes, from.len())?;
+        self.mapping.write(offset_bytes as usize, from);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for NetworkMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NetworkMemory({} B, {:?} pages)", self.size_bytes, self.pages())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use proptest::prelude::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn beyond_its_end() {
+        let memory = NetworkMemory::new(10, PageSize::Small).unwrap();
+        assert_eq!(memory.size_bytes(), 10);
+        assert!(memory.write(3, &[1; 7]).is_ok());
+        for (offset_bytes, bytes) in [(4, 7), (11, 0), (u64::MAX, 2)] {
+            let error = BusError::BeyondMemory { offset_bytes, bytes, size_bytes: 10 };
+            assert_eq!(memory.write(offset_bytes, &vec![0; bytes as usize]), Err(error.clone()));
+            assert_eq!(memory.read(offset_bytes, &mut vec![0; bytes as usize]), Err(error));
+        }
+        assert!(memory.read(10, &mut []).is_ok());
+        let empty = NetworkMemory::new(0, PageSize::Huge).unwrap();
+        assert!(empty.read(0, &mut []).is_ok() && empty.read(0, &mut [0]).is_err());
+    }
+
+    #[test]
+    fn more_than_there_is() {
+        for pages in [PageSize::Small, PageSize::Huge] {
+            let error = NetworkMemory::new(u64::MAX - 1, pages).unwrap_err();
+            assert!(matches!(error, RdmaError::OutOfMemory { bytes, .. } if bytes == u64::MAX - 1));
+        }
+    }
+
+    /// Makes a nameless file of this size.
+    fn file(bytes: u64, seals: SealFlags) -> OwnedFd {
+        let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, bytes).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file
+    }
+
+    #[test]
+    fn pages_of_a_file_are_the_same_for_all_who_have_it() {
+        let file = file(8192, SealFlags::SHRINK);
+        let one = NetworkMemory::of_file(file.as_fd(), 5000).unwrap();
+        let other = NetworkMemory::of_file(file.as_fd(), 8192).unwrap();
+        drop(file);
+        assert_eq!((one.size_bytes(), one.pages()), (5000, PageSize::Small));
+        let mut seen = [0; 7];
+        one.write(4993, &[1, 2, 3, 4, 5, 6, 7]).unwrap();
+        other.read(4993, &mut seen).unwrap();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        // The pages are shared: their content outlives each mapping.
+        one.mapping().empty();
+        drop(one);
+        other.read(4993, &mut seen).unwrap();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        assert!(other.read(8192, &mut [0]).is_err());
+        // A file that ends within a page, and within a word.
+        let short = NetworkMemory::of_file(self::file(4101, SealFlags::SHRINK).as_fd(), 4101);
+        let short = short.unwrap();
+        short.write(4097, &[1, 2, 3, 4]).unwrap();
+        short.read(4096, &mut seen[..5]).unwrap();
+        assert_eq!(seen[..5], [0, 1, 2, 3, 4]);
+        assert!(short.read(4096, &mut seen[..6]).is_err());
+    }
+
+    #[test]
+    fn files_that_others_could_shorten_and_files_that_are_too_short() {
+        for (seals, bytes, why) in [
+            (SealFlags::empty(), 4096, "its file could be made shorter while it is in use"),
+            (SealFlags::GROW, 4096, "its file could be made shorter while it is in use"),
+            (SealFlags::SHRINK, 4097, "its file has 4096 B"),
+            (SealFlags::SHRINK, u64::MAX, "its file has 4096 B"),
+        ] {
+            let error = NetworkMemory::of_file(file(4096, seals).as_fd(), bytes).unwrap_err();
+            let why = Reason::new(ErrorKind::Failed, why);
+            assert_eq!(error, RdmaError::Registration { bytes, why });
+        }
+        let empty = NetworkMemory::of_file(file(0, SealFlags::SHRINK).as_fd(), 0);
+        assert!(empty.is_err(), "nothing can be mapped of it");
+        let device = std::fs::File::open("/dev/zero").unwrap();
+        assert!(NetworkMemory::of_file(device.as_fd(), 1).is_err());
+    }
+
+    proptest! {
+        /// Bytes copied in anywhere come out again, and no others change.
+        #[test]
+        fn copies_at_any_place(
+            writes in prop::collection::vec((0_usize..200, 0_usize..100, any::<u8>()), 1..20),
+            from in 0_usize..300,
+        ) {
+            let memory = NetworkMemory::new(300, PageSize::Small).unwrap();
+            let mut expected = [0_u8; 300];
+            for (offset, length, seed) in writes {
+                let bytes: Vec<u8> = (0..length).map(|at| seed.wrapping_add(at as u8)).collect();
+                memory.write(offset as u64, &bytes).unwrap();
+                expected[offset..offset + length].copy_from_slice(&bytes);
+            }
+            let mut read = vec![0; 300 - from];
+            memory.read(from as u64, &mut read).unwrap();
+            prop_assert_eq!(&read[..], &expected[from..]);
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network of our own over TCP, sealed by TLS 1.3.
+//!
+//! Nothing that a stranger sends is looked at before he has shown that he has a key. Reads and
+//! writes are served by threads of the connection: the program at the far end takes no part.
+//!
+//! Read first: `link.rs` (what a connection shares with its threads), then `receiver.rs` (what
+//! frames do), `wire.rs` (plain and sealed streams), `keys.rs` (who is who), `joining.rs` (set-up).
+
+mod frame;
+mod joining;
+mod keys;
+mod link;
+mod receiver;
+mod region;
+mod socket;
+mod wire;
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crosslane_host::{
+    Clock, DmaMemory, ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection,
+    RdmaError, RdmaListener, RdmaRegion, RdmaResult, Reason, RemoteAccess, RemoteMemory,
+};
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::oneshot;
+
+use crate::{MachineClock, NetworkMemory, address};
+use frame::MAX_OPERATION_BYTES;
+use joining::Listening;
+pub use keys::SharedKey;
+use link::{Link, Operation};
+use region::{Regions, Registered};
+use wire::Credentials;
+
+/// Longest wait for a connection that has no deadline.
+const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
+
+/// Whom a network of [`Provider::Tls`](crate::Provider::Tls) talks to. By default: every program of
+/// this machine and nobody else, with nothing sealed.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Keys of the nodes that may connect to this one: what they send and get is sealed. With none,
+    /// programs of this machine may connect.
+    pub accept: Vec<SharedKey>,
+    /// The key that this node connects to others with. With none it connects within this machine.
+    pub present: Option<SharedKey>,
+    /// To trust everybody who reaches this node, and whoever listens to the wires: nothing is
+    /// sealed, whatever keys there are.
+    pub everybody: bool,
+}
+
+/// The network. Clones are the same.
+#[derive(Clone)]
+pub struct TlsNetwork(Arc<Inner>);
+
+struct Inner {
+    clock: MachineClock,
+    regions: Arc<Regions>,
+    /// As a node that others connect to, and as one that connects.
+    listens: Credentials,
+    connects: Credentials,
+    everybody: bool,
+}
+
+impl TlsNetwork {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Keys that cannot be used.
+    pub fn open(clock: &MachineClock, trust: &Trust) -> RdmaResult<Self> {
+        let unusable = |error: rustls::Error| RdmaError::Unusable {
+            network: "tls".into(),
+            why: Reason::new(ErrorKind::Failed, error.to_string()),
+        };
+        let (mut listens, mut connects) = (Credentials::None, Credentials::None);
+        if !trust.everybody && !trust.accept.is_empty() {
+            listens = Credentials::Server(keys::server(&trust.accept).map_err(unusable)?);
+        }
+        if let Some(key) = trust.present.as_ref().filter(|_| !trust.everybody) {
+            let (config, name) = keys::client(key).map_err(unusable)?;
+            connects = Credentials::Client(config, name);
+        }
+        let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
+        Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))
+    }
+
+    pub fn name(&self) -> String {
+        let is_sealed = [&self.0.listens, &self.0.connects]
+            .into_iter()
+            .any(|credentials| !matches!(credentials, Credentials::None));
+        let how = match self.0.everybody {
+            true => "not sealed",
+            false if is_sealed => "sealed",
+            false => "not sealed, within this machine",
+        };
+        format!("tls, {how}")
+    }
+
+    pub fn register(&self, memory: &NetworkMemory, access: RemoteAccess) -> RdmaResult<TlsRegion> {
+        let bytes = memory.size_bytes();
+        let registered = self.0.regions.add(memory.mapping(), bytes, access)?;
+        let regions = self.0.regions.clone();
+        let memory = memory.clone();
+        Ok(TlsRegion(Arc::new(RegionInner { registered, regions, memory })))
+    }
+
+    /// The addresses that a name stands for, if they may be reached with these credentials.
+    async fn resolve(
+        &self,
+        address: &str,
+        credentials: &Credentials,
+    ) -> RdmaResult<Vec<SocketAddr>> {
+        let all = address::resolve(address).await?;
+        let is_open = self.0.everybody || !matches!(credentials, Credentials::None);
+        if !is_open && !all.iter().all(|at| at.ip().is_loopback()) {
+            let why = "tls without a key reaches only this machine: give both ends a key";
+            return Err(address::failed(address, ErrorKind::Denied, why));
+        }
+        Ok(all)
+    }
+
+    pub async fn listen(&self, address: &str) -> RdmaResult<TlsListener> {
+        let credentials = self.0.listens.clone();
+        let all = self.resolve(address, &credentials).await?;
+        let listening = Listening::start(all[0], credentials, self.0.regions.clone());
+        let listening = listening.map_err(|error| address::of_io(address, &error))?;
+        Ok(TlsListener(listening))
+    }
+
+    pub async fn connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<TlsConnection> {
+        let late = || RdmaError::Deadline { what: format!("connecting to {address}") };
+        let credentials = self.0.connects.clone();
+        let all = self.resolve(address, &credentials).await?;
+        let left = deadline.0.saturating_sub(self.0.clock.now().0);
+        let left = Duration::from_nanos(left / 1000).min(LONGEST_WAIT);
+        let (reply, answer) = oneshot::channel();
+        let (name, regions) = (address.to_owned(), self.0.regions.clone());
+        let until = Instant::now() + left;
+        let work = move || {
+            let joined = joining::connect(&name, &all, &credentials, &regions, until);
+            // Whoever asked may have gone: then the connection ends here.
+            let _ = reply.send(joined.map(|link| TlsConnection(Arc::new(Open(link)))));
+        };
+        let thread = std::thread::Builder::new().name("crosslane-join".into()).spawn(work);
+        thread.map_err(|error| address::of_io(address, &error))?;
+        match answer.await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::TimedOut => Err(late()),
+            Ok(Err(error)) => Err(address::of_io(address, &error)),
+            Err(_) => Err(late()),
+        }
+    }
+}
+
+/// Memory registered with it.
+#[derive(Clone)]
+pub struct TlsRegion(Arc<RegionInner>);
+
+struct RegionInner {
+    registered: Arc<Registered>,
+    regions: Arc<Regions>,
+    memory: NetworkMemory,
+}
+
+impl Drop for RegionInner {
+    fn drop(&mut self) {
+        self.regions.remove(&self.registered);
+    }
+}
+
+impl RdmaRegion for TlsRegion {
+    type Memory = NetworkMemory;
+
+    fn memory(&self) -> &NetworkMemory {
+        &self.0.memory
+    }
+
+    fn remote(&self) -> RemoteMemory {
+        let Registered { key, bytes, .. } = *self.0.registered;
+        RemoteMemory { address: 0, key, bytes }
+    }
+}
+
+/// Listens for connections.
+pub struct TlsListener(Listening);
+
+impl RdmaListener for TlsListener {
+    type Connection = TlsConnection;
+
+    fn address(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    async fn accept(&self) -> RdmaResult<TlsConnection> {
+        poll_fn(|context| self.0.backlog().poll(context)).await
+    }
+}
+
+/// A connection. The last clone ends it.
+#[derive(Clone)]
+pub struct TlsConnection(Arc<Open>);
+
+/// The program's hold on a connection.
+struct Open(Arc<Link>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl std::fmt::Debug for TlsConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TlsConnection({})", self.peer())
+    }
+}
+
+impl TlsConnection {
+    fn link(&self) -> &Link {
+        &self.0.0
+    }
+
+    async fn ask(
+        &self,
+        begin: impl FnOnce(&Link, oneshot::Sender<RdmaResult<()>>),
+    ) -> RdmaResult<()> {
+        let (reply, answer) = oneshot::channel();
+        begin(self.link(), reply);
+        answer.await.unwrap_or_else(|_| Err(self.link().lost()))
+    }
+
+    async fn transfer(
+        &self,
+        is_read: bool,
+        near: &NearEnd<TlsRegion>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> RdmaResult<()> {
+        near.check(far, bytes)?;
+        if let Some(lost) = self.link().inbox().lost() {
+            return Err(lost);
+        }
+        for begin in (0..bytes).step_by(MAX_OPERATION_BYTES as usize) {
+            let operation = |reply| Operation {
+                is_read,
+                region: near.region.0.registered.clone(),
+                near_offset: near.offset_bytes + begin,
+                key: far.memory.key,
+                address: far.memory.address + far.offset_bytes + begin,
+                bytes: (bytes - begin).min(MAX_OPERATION_BYTES) as u32,
+                reply,
+            };
+            self.ask(|link, reply| link.transfer(operation(reply))).await?;
+        }
+        Ok(())
+    }
+}
+
+impl RdmaConnection for TlsConnection {
+    type Region = TlsRegion;
+
+    fn peer(&self) -> String {
+        self.link().peer().into()
+    }
+
+    async fn send(&self, message: &[u8]) -> RdmaResult<()> {
+        let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
+        if bytes > most {
+            return Err(RdmaError::LongMessage { bytes, most });
+        }
+        self.ask(|link, reply| link.send(message.to_vec(), reply)).await
+    }
+
+    async fn receive(&self) -> RdmaResult<Vec<u8>> {
+        let link = self.link();
+        let message = poll_fn(|context| link.inbox().poll(context)).await?;
+        if link.inbox().is_time_to_tell() {
+            link.tell_taken();
+        }
+        Ok(message)
+    }
+
+    async fn read(&self, near: &NearEnd<TlsRegion>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
+        self.transfer(true, near, far, bytes).await
+    }
+
+    async fn write(&self, near: &NearEnd<TlsRegion>, far: FarEnd, bytes: u64) -> RdmaResult<()> {
+        self.transfer(false, near, far, bytes).await
+    }
+
+    async fn close(&self) {
+        self.link().close();
+        self.link().ended().await;
+    }
+}

@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A stream between two nodes: TCP, plain or sealed by TLS 1.3.
+//!
+//! One thread sends and another one receives. Of a sealed stream both need the same session; it is
+//! locked while bytes are sealed or opened, not while the socket waits.
+
+use std::io::{Error, ErrorKind, Result};
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use crosslane_host::lock;
+use rustls::client::{ClientConfig, UnbufferedClientConnection};
+use rustls::pki_types::ServerName;
+use rustls::server::{ServerConfig, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+};
+
+use super::frame::{HEADER_BYTES, Header};
+use super::receiver::Receiver;
+use super::socket::{Place, Socket};
+
+/// Bytes that are sealed at once.
+const SEALED_AT_ONCE: usize = 64 << 10;
+/// Length of the buffer for what comes: several records, the longest of which has 16.3 KiB.
+const INCOMING_BYTES: usize = 256 << 10;
+/// Longer than a handshake is; a peer that sends more is none of ours.
+const MOST_HANDSHAKE_BYTES: usize = 64 << 10;
+
+/// How the two ends of a connection know each other, at one end of it.
+#[derive(Clone)]
+pub enum Credentials {
+    /// They do not; nothing is sealed.
+    None,
+    Client(Arc<ClientConfig>, ServerName<'static>),
+    Server(Arc<ServerConfig>),
+}
+
+/// The two roles of a session.
+enum Tls {
+    Client(UnbufferedClientConnection),
+    Server(UnbufferedServerConnection),
+}
+
+struct Session {
+    tls: Tls,
+    /// Records that are to be sent before any other.
+    due: Buffer,
+}
+
+/// Bytes that are filled again and again, and cleared but once.
+#[derive(Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    filled: usize,
+}
+
+/// A stream.
+pub struct Wire {
+    socket: Socket,
+    session: Option<Mutex<Session>>,
+}
+
+/// What goes behind a header.
+pub struct Body<'a> {
+    pub place: Place<'a>,
+    pub at: usize,
+    pub bytes: usize,
+}
+
+/// Buffers of the thread that sends.
+#[derive(Default)]
+pub struct Scratch {
+    plain: Buffer,
+    sealed: Buffer,
+}
+
+/// Bytes that have come and are not looked at yet, of the thread that receives.
+pub struct Incoming {
+    buffer: Box<[u8]>,
+    begin: usize,
+    end: usize,
+    /// Of a sealed stream: bytes that were opened before frames were looked for.
+    early: Vec<u8>,
+}
+
+/// The next thing to do with a session.
+enum Step {
+    /// More has to come first.
+    Wait,
+    /// The same, and the handshake is over.
+    Ready,
+    /// Something was opened or encoded; go on.
+    Again,
+    /// Nothing more will come.
+    End,
+}
+
+fn broken(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::InvalidData, error.to_string())
+}
+
+/// An error of the library, in words about keys where it is about them.
+fn of_tls(error: rustls::Error) -> Error {
+    use rustls::AlertDescription as Alert;
+    let why = match error {
+        rustls::Error::AlertReceived(
+            Alert::AccessDenied
+            | Alert::BadCertificate
+            | Alert::CertificateRequired
+            | Alert::CertificateUnknown
+            | Alert::HandshakeFailure
+            | Alert::UnknownCA,
+        ) => "the other end says that it does not know this key",
+        rustls::Error::InvalidCertificate(_) => "the other end does not have the same key",
+        rustls::Error::PeerIncompatible(_) => "the other end does not seal as this one does",
+        error => return broken(error),
+    };
+    Error::new(ErrorKind::PermissionDenied, why)
+}
+
+impl Buffer {
+    /// Returns at least so many bytes behind those that are filled.
+    fn room(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() < self.filled + bytes {
+            self.bytes.resize(self.filled + bytes, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.bytes[..self.filled]
+    }
+
+    /// Fills bytes by a function that says how much room it needs, if it needs more than `least`.
+    fn append<E: std::fmt::Display>(
+        &mut self,
+        least: usize,
+        mut write: impl FnMut(&mut [u8]) -> std::result::Result<usize, E>,
+        wanted: impl Fn(&E) -> Option<usize>,
+    ) -> Result<()> {
+        let mut room = least;
+        for _ in 0..2 {
+            match write(self.room(room)) {
+                Ok(written) => {
+                    self.filled += written;
+                    return Ok(());
+                }
+                Err(error) => match wanted(&error) {
+                    Some(bytes) => room = bytes,
+                    None => return Err(broken(error)),
+                },
+            }
+        }
+        Err(broken("a record that has no end"))
+    }
+}
+
+const fn encode_room(error: &EncodeError) -> Option<usize> {
+    match error {
+        EncodeError::InsufficientSize(InsufficientSizeError { required_size }) => {
+            Some(*required_size)
+        }
+        EncodeError::AlreadyEncoded => None,
+    }
+}
+
+const fn encrypt_room(error: &EncryptError) -> Option<usize> {
+    match error {
+        EncryptError::InsufficientSize(InsufficientSizeError { required_size }) => {
+            Some(*required_size)
+        }
+        EncryptError::EncryptExhausted => None,
+    }
+}
+
+/// Makes one step of a session: opens a record, encodes what is due, or seals `plain` if it may.
+fn step<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    due: &mut Buffer,
+    plain: &mut Option<&[u8]>,
+    mut opened: impl FnMut(&[u8]) -> std::result::Result<(), String>,
+) -> Result<(usize, Step)> {
+    let UnbufferedStatus { mut discard, state } = status;
+    let next = match state.map_err(of_tls)? {
+        ConnectionState::ReadTraffic(mut traffic) => {
+            while let Some(record) = traffic.next_record() {
+                let record = record.map_err(of_tls)?;
+                discard += record.discard;
+                opened(record.payload).map_err(broken)?;
+            }
+            Step::Again
+        }
+        ConnectionState::EncodeTlsData(mut encoder) => {
+            due.append(1024, |to| encoder.encode(to), encode_room)?;
+            Step::Again
+        }
+        ConnectionState::TransmitTlsData(due) => {
+            due.done();
+            Step::Again
+        }
+        ConnectionState::WriteTraffic(mut traffic) => {
+            if let Some(plain) = plain.take() {
+                let least = plain.len() + 64 * (1 + plain.len() / (16 << 10));
+                due.append(least, |to| traffic.encrypt(plain, to), encrypt_room)?;
+            }
+            Step::Ready
+        }
+        ConnectionState::BlockedHandshake => Step::Wait,
+        ConnectionState::PeerClosed | ConnectionState::Closed => Step::End,
+        _ => return Err(broken("early data, which nobody has asked for")),
+    };
+    Ok((discard, next))
+}
+
+impl Session {
+    fn step(
+        &mut self,
+        incoming: &mut [u8],
+        plain: &mut Option<&[u8]>,
+        opened: impl FnMut(&[u8]) -> std::result::Result<(), String>,
+    ) -> Result<(usize, Step)> {
+        match &mut self.tls {
+            Tls::Client(tls) => {
+                step(tls.process_tls_records(incoming), &mut self.due, plain, opened)
+            }
+            Tls::Server(tls) => {
+                step(tls.process_tls_records(incoming), &mut self.due, plain, opened)
+            }
+        }
+    }
+
+    /// Seals these bytes behind the records that are due, and returns all of them.
+    fn seal(&mut self, plain: &[u8], into: &mut Buffer) -> Result<()> {
+        let mut left = Some(plain);
+        while left.is_some() {
+            if let (_, Step::End) = self.step(&mut [], &mut left, |_| Ok(()))? {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+        into.filled = 0;
+        std::mem::swap(into, &mut self.due);
+        Ok(())
+    }
+
+    /// Tells the other end why this one gives up, if it hears it.
+    fn say_why(&mut self, socket: &Socket) {
+        while let Ok((_, Step::Again)) = self.step(&mut [], &mut None, |_| Ok(())) {}
+        if socket.write_all(self.due.filled()).is_ok() {
+            socket.end_gently();
+        }
+    }
+
+    /// Opens all whole records.
+    fn open(
+        &mut self,
+        incoming: &mut Incoming,
+        mut opened: impl FnMut(&mut Vec<u8>, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<Step> {
+        loop {
+            let Incoming { buffer, begin, end, early } = incoming;
+            let opened = |bytes: &[u8]| opened(early, bytes);
+            let (discard, next) = self.step(&mut buffer[*begin..*end], &mut None, opened)?;
+            *begin += discard;
+            if !matches!(next, Step::Again) {
+                return Ok(next);
+            }
+        }
+    }
+}
+
+impl Incoming {
+    fn new() -> Self {
+        Self { buffer: vec![0; INCOMING_BYTES].into(), begin: 0, end: 0, early: Vec::new() }
+    }
+
+    /// Waits for more; false at the end of the stream.
+    fn fill(&mut self, socket: &Socket) -> Result<bool> {
+        if self.begin > 0 {
+            self.buffer.copy_within(self.begin..self.end, 0);
+            (self.begin, self.end) = (0, self.end - self.begin);
+        }
+        let got = socket.read(&mut self.buffer[self.end..])?;
+        self.end += got;
+        Ok(got > 0)
+    }
+}
+
+impl Wire {
+    /// Makes a stream of a connected socket, by a handshake if it is to be sealed.
+    ///
+    /// # Errors
+    /// A connection that has broken, and an end that is not who it should be.
+    pub fn new(
+        stream: TcpStream,
+        credentials: &Credentials,
+        deadline: Instant,
+    ) -> Result<(Self, Incoming)> {
+        let socket = Socket::new(stream)?;
+        socket.set_deadline(deadline);
+        let mut incoming = Incoming::new();
+        let tls = match credentials {
+            Credentials::None => return Ok((Self { socket, session: None }, incoming)),
+            Credentials::Client(config, name) => {
+                let tls = UnbufferedClientConnection::new(config.clone(), name.clone());
+                Tls::Client(tls.map_err(of_tls)?)
+            }
+            Credentials::Server(config) => {
+                Tls::Server(UnbufferedServerConnection::new(config.clone()).map_err(of_tls)?)
+            }
+        };
+        let mut session = Session { tls, due: Buffer::default() };
+        let mut came = 0;
+        loop {
+            let next = match session.open(&mut incoming, keep) {
+                Ok(next) => next,
+                Err(error) => {
+                    session.say_why(&socket);
+                    return Err(error);
+                }
+            };
+            socket.write_all(std::mem::take(&mut session.due).filled())?;
+            match next {
+                Step::Ready => break,
+                Step::End => return Err(ErrorKind::UnexpectedEof.into()),
+                Step::Wait | Step::Again => {}
+            }
+            let before = incoming.end - incoming.begin;
+            if !incoming.fill(&socket)? {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            came += incoming.end - before;
+            if came > MOST_HANDSHAKE_BYTES {
+                return Err(broken("a handshake that is too long"));
+            }
+        }
+        Ok((Self { socket, session: Some(Mutex::new(session)) }, incoming))
+    }
+
+    /// The socket.
+    pub const fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether what it carries is sealed.
+    pub const fn is_sealed(&self) -> bool {
+        self.session.is_some()
+    }
+
+    /// Sends headers, and behind them memory. Returns whether the memory was still lent.
+    ///
+    /// # Errors
+    /// A connection that has broken.
+    pub fn send(&self, head: &[u8], body: Option<Body<'_>>, scratch: &mut Scratch) -> Result<bool> {
+        let Some(session) = &self.session else {
+            return match body {
+                None => self.socket.write_all(head).map(|()| true),
+                Some(Body { place, at, bytes }) => {
+                    self.socket.write_memory(head, &place, at, bytes)
+                }
+            };
+        };
+        let Scratch { plain, sealed } = scratch;
+        let mut is_lent = true;
+        let mut seal = |plain: &[u8]| {
+            lock(session).seal(plain, sealed)?;
+            self.socket.write_all(sealed.filled())
+        };
+        let Some(Body { place, mut at, mut bytes }) = body else {
+            return seal(head).map(|()| true);
+        };
+        plain.filled = 0;
+        plain.room(head.len())[..head.len()].copy_from_slice(head);
+        plain.filled = head.len();
+        loop {
+            let piece = bytes.min(SEALED_AT_ONCE);
+            let into = &mut plain.room(piece)[..piece];
+            let read = place.with(|mapping| mapping.read(at, into)).is_some();
+            if !read {
+                plain.room(piece)[..piece].fill(0);
+                is_lent = false;
+            }
+            plain.filled += piece;
+            seal(plain.filled())?;
+            plain.filled = 0;
+            (at, bytes) = (at + piece, bytes - piece);
+            if bytes == 0 {
+                return Ok(is_lent);
+            }
+        }
+    }
+
+    /// Seals and sends what the session has to say by itself.
+    ///
+    /// # Errors
+    /// A connection that has broken.
+    pub fn send_due(&self) -> Result<()> {
+        let due = self.session.as_ref().map(|session| std::mem::take(&mut lock(session).due));
+        self.socket.write_all(due.unwrap_or_default().filled())
+    }
+
+    /// Waits for bytes and hands them to the receiver. False at the end of the stream.
+    ///
+    /// # Errors
+    /// A connection that has broken, or an end that breaks the rules.
+    pub fn receive(&self, incoming: &mut Incoming, receiver: &mut Receiver) -> Result<bool> {
+        let Some(session) = &self.session else {
+            if let Some((place, at, bytes)) = receiver.memory() {
+                let got = self.socket.read_memory(&place, at, bytes)?;
+                drop(place);
+                return match got {
+                    None => Ok(receiver.is_gone()),
+                    Some(0) => Ok(false),
+                    Some(got) => receiver.moved(got).map(|()| true).map_err(broken),
+                };
+            }
+            let most = receiver.wanted().min(incoming.buffer.len());
+            let got = self.socket.read(&mut incoming.buffer[..most])?;
+            receiver.feed(&incoming.buffer[..got]).map_err(broken)?;
+            return Ok(got > 0);
+        };
+        if !incoming.early.is_empty() {
+            receiver.feed(&std::mem::take(&mut incoming.early)).map_err(broken)?;
+        }
+        let mut session = lock(session);
+        let next = session.open(incoming, |_, bytes| receiver.feed(bytes))?;
+        if session.due.filled > 0 {
+            receiver.wake_sender();
+        }
+        drop(session);
+        Ok(!matches!(next, Step::End) && incoming.fill(&self.socket)?)
+    }
+
+    /// Waits for the header of the next frame, which has nothing behind it.
+    ///
+    /// # Errors
+    /// A connection that has broken, or an end that breaks the rules.
+    pub fn header(&self, incoming: &mut Incoming) -> Result<Header> {
+        let mut header = [0; HEADER_BYTES];
+        match &self.session {
+            None => {
+                let mut have = 0;
+                while have < HEADER_BYTES {
+                    match self.socket.read(&mut header[have..])? {
+                        0 => return Err(ErrorKind::UnexpectedEof.into()),
+                        got => have += got,
+                    }
+                }
+            }
+            Some(session) => {
+                while incoming.early.len() < HEADER_BYTES {
+                    let next = lock(session).open(incoming, keep)?;
+                    let has_all = incoming.early.len() >= HEADER_BYTES;
+                    if !has_all && (matches!(next, Step::End) || !incoming.fill(&self.socket)?) {
+                        return Err(ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                header.copy_from_slice(&incoming.early[..HEADER_BYTES]);
+                incoming.early.drain(..HEADER_BYTES);
+            }
+        }
+        Header::decode(&header).map_err(broken)
+    }
+}
+
+/// Keeps bytes that come before frames are looked for.
+fn keep(early: &mut Vec<u8>, bytes: &[u8]) -> std::result::Result<(), String> {
+    if early.len() + bytes.len() > MOST_HANDSHAKE_BYTES {
+        return Err("more than a connection begins with".into());
+    }
+    early.extend_from_slice(bytes);
+    Ok(())
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-network` from outside, in one program.
+
+mod fuzz_frames;
+mod network;
+mod strangers;
+mod support;
+mod tls;
