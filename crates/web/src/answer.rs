@@ -11,7 +11,7 @@ use crosslane::explain::Explainable;
 use crosslane::import::import_texts;
 use crosslane::lab::{EngineKind, Lab, library, shipped};
 use crosslane::labs;
-use crosslane::results::{DirectionLoad, LabCheck, LabConstants, LabImport, LabSummary, Outcome};
+use crosslane::results::{DirectionLoad, LabCheck, LabImport, LabSummary, Outcome};
 use crosslane::results::{Figure, json_text, topology::Topology};
 use crosslane_report::runs::page;
 use crosslane_report::text::{Columns, Notes, text};
@@ -50,45 +50,30 @@ fn said(key: &str, what: &impl Serialize) -> String {
 }
 
 fn answered(question: &Question, progress: &dyn Progress) -> Result<String, Failure> {
-    let told = |what: &dyn Fn() -> String| Ok(what());
-    match question {
-        Question::Labs => {
-            let labs = all_labs()?;
-            told(&|| said("answer", &labs))
-        }
+    Ok(match question {
+        Question::Labs => told(&all_labs()?),
         Question::Text { name } => match shipped().iter().find(|lab| lab.name == name) {
-            Some(lab) => told(&|| said("answer", &lab.text)),
-            None => Err(Failure::said(format!("no shipped lab is {name}"))),
+            Some(lab) => told(&lab.text),
+            None => return Err(Failure::said(format!("no shipped lab is {name}"))),
         },
-        Question::Check { lab } => {
-            let checked = checked(lab)?;
-            told(&|| said("answer", &checked))
-        }
-        Question::Constants { lab } => {
-            let constants: LabConstants = labs::constants(&lab.loaded()?.0);
-            told(&|| said("answer", &constants))
-        }
+        Question::Check { lab } => told(&checked(lab)?),
+        Question::Constants { lab } => told(&labs::constants(&lab.loaded()?.0)),
         Question::Topology { lab, loads, standing } => {
-            let drawn = drawn(&lab.loaded()?.0, loads, *standing)?;
-            told(&|| said("answer", &drawn))
+            told(&drawn(&lab.loaded()?.0, loads, *standing)?)
         }
         Question::Run { lab, work, seed, why, trace } => {
-            let ran = ran(lab, work, (*seed, *why), *trace, progress)?;
-            told(&|| said("answer", &ran))
+            told(&ran(lab, work, (*seed, *why), *trace, progress)?)
         }
         Question::Report { lab, outcome, command } => {
-            let page = report(&lab.loaded()?.0, outcome, command)?;
-            told(&|| said("answer", &page))
+            told(&report(&lab.loaded()?.0, outcome, command)?)
         }
-        Question::Written { lab } => {
-            let text = lab.written()?;
-            told(&|| said("answer", &text))
-        }
-        Question::Import { dumps, name } => {
-            let imported = imported(dumps, name)?;
-            told(&|| said("answer", &imported))
-        }
-    }
+        Question::Written { lab } => told(&lab.written()?),
+        Question::Import { dumps, name } => told(&imported(dumps, name)?),
+    })
+}
+
+fn told(what: &impl Serialize) -> String {
+    said("answer", what)
 }
 
 /// All that is shipped.

@@ -19,7 +19,7 @@ pub struct Failure {
     /// A sentence that helps, if there is more to say.
     pub help: Option<String>,
     /// The place in the lab file, if it is about one.
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// Whether the run was ended from outside.
     pub is_interrupted: bool,
 }
@@ -67,7 +67,7 @@ impl From<&Position> for Place {
 
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
-        let place = error.place.as_deref().map(Place::from);
+        let place = error.place.as_deref().map(|place| Box::new(Place::from(place)));
         Self { help: error.help(), place, ..Self::said(&error.problem) }
     }
 }

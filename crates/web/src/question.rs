@@ -45,7 +45,7 @@ pub enum Question {
         /// The lab.
         lab: LabText,
         /// What moves.
-        work: Work,
+        work: Box<Work>,
         /// Random seed.
         #[serde(default = "seed")]
         seed: u64,
