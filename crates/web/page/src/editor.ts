@@ -91,9 +91,15 @@ export class Editor {
   #count(): void {
     const count = this.#area.value.split("\n").length;
     const fault = this.#failure?.place?.line;
-    const number = (index: number) =>
-      index + 1 === fault ? make("b", {}, `${index + 1}\n`) : `${index + 1}\n`;
-    this.#numbers.replaceChildren(...Array.from({ length: count }, (_, index) => number(index)));
+    const numbers = (from: number, to: number) => {
+      const length = Math.max(0, to - from + 1);
+      return Array.from({ length }, (_, index) => `${from + index}\n`).join("");
+    };
+    this.#numbers.replaceChildren(
+      ...(fault
+        ? [numbers(1, fault - 1), make("b", {}, String(fault)), `\n${numbers(fault + 1, count)}`]
+        : [numbers(1, count)]),
+    );
     this.#place();
   }
 

@@ -48,6 +48,8 @@ let active = 0;
 let lastRun: { run: Run; of: string } | null = null;
 let loads: DirectionLoad[] = [];
 let isRunning = false;
+/** Runs that are to be made after those of now. */
+let next: (() => Promise<void>) | null = null;
 /** Counts checks, so that an answer that comes late is left out. */
 let latest = 0;
 
@@ -125,7 +127,8 @@ function showLab(): void {
   const remarks = [...(found?.warnings ?? []), ...(found?.notes ?? [])];
   byId("remarks").replaceChildren(...remarks.map(({ sentence }) => make("li", {}, sentence)));
   byId("remarks-box").hidden = remarks.length === 0;
-  byId("remarks-count").textContent = String(remarks.length);
+  const count = remarks.length;
+  byId("remarks-count").textContent = count === 1 ? "1 remark" : `${count} remarks`;
   showSliders();
 }
 
@@ -210,7 +213,6 @@ function showFlows(): void {
   const work = workOf(state, hosts);
   byId("command").textContent = typeof work === "string" ? work : commandOf(state, work);
   byId<HTMLButtonElement>("run").disabled = isRunning || typeof work === "string";
-  byId<HTMLButtonElement>("undo").disabled = !store.canUndo;
   tree.mark(state.flows, armed);
 }
 
@@ -222,9 +224,12 @@ function progressed({ moved, picoseconds, tried }: Progress): void {
   status(tried ? `Searching what limits it: ${tried} runs` : `Running: ${now}${speed}`);
 }
 
-/** Makes runs while the page shows that it does; a stop ends them. */
+/** Makes runs while the page shows that it does; a stop ends them. One may wait for another. */
 async function running(work: () => Promise<void>): Promise<void> {
-  if (isRunning) return;
+  if (isRunning) {
+    next = work;
+    return;
+  }
   isRunning = true;
   byId<HTMLButtonElement>("run").disabled = true;
   byId<HTMLButtonElement>("stop").disabled = false;
@@ -233,8 +238,10 @@ async function running(work: () => Promise<void>): Promise<void> {
     await work();
     status("");
   } catch (error) {
-    if (error instanceof Stopped) status("Stopped.");
-    else {
+    if (error instanceof Stopped) {
+      status("Stopped.");
+      next = null;
+    } else {
       status("");
       byId("result").replaceChildren(make("p", { class: "fault" }, sentenceOf(error)));
       byId("why").replaceChildren();
@@ -244,6 +251,9 @@ async function running(work: () => Promise<void>): Promise<void> {
   byId("result-box").setAttribute("aria-busy", "false");
   byId<HTMLButtonElement>("stop").disabled = true;
   showFlows();
+  const again = next;
+  next = null;
+  if (again) await running(again);
 }
 
 async function ran(state: State, lab: ReturnType<typeof labOf>, why: boolean): Promise<Run> {
@@ -484,11 +494,14 @@ function listen(): void {
   on("paste", "click", () => byId<HTMLDialogElement>("import").showModal());
   on("import-read", "click", imported);
   on("import-cancel", "click", () => byId<HTMLDialogElement>("import").close());
-  for (const kind of ["toml", "json", "svg", "html"]) on(`export-${kind}`, "click", () => exported(kind));
+  for (const kind of ["toml", "json", "svg", "html"]) {
+    on(`export-${kind}`, "click", () => exported(kind));
+  }
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && armed !== null) choose(armed);
   });
   store.hear((state, before) => {
+    byId<HTMLButtonElement>("undo").disabled = !store.canUndo;
     const isSameLab = JSON.stringify(labOf(state)) === JSON.stringify(labOf(before));
     if (isSameLab) {
       showFlows();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The drawing of the lab. Rust draws it; this makes its cards choosable, and shows flows and limits.
+// The drawing of the lab. Rust draws it; this makes its cards choosable, and shows flows and what
+// limits them.
 
 import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
 
@@ -140,13 +141,21 @@ export class Tree {
   /** Outlines what limits a run. */
   outline(limits: Limit[]): void {
     const places = new Set(limits.map((limit) => this.nodeOf(limit.place)));
-    const links = new Set(limits.map((limit) => this.#nodes.belowLink.get(limit.place)));
+    const links = new Set(limits.map((limit) => this.#linkOf(limit.place)));
     for (const card of this.#cards()) {
       card.classList.toggle("is-limit", places.has(card.dataset["node"]!));
     }
     for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
       link.classList.toggle("is-limit", links.has(link.dataset["below"]!));
     }
+  }
+
+  /** The node below a link, which is named or given as `PORT -> PORT`. */
+  #linkOf(place: string): string | undefined {
+    const named = this.#nodes.belowLink.get(place);
+    const [first, second] = place.split(" -> ").map((end) => this.nodeOf(end));
+    if (named || !first || !second) return named;
+    return this.#nodes.above.get(first) === second ? first : second;
   }
 
   /** The node that a place is, or is part of; `null` if it is a link or a flow. */
