@@ -202,7 +202,15 @@ area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gatew
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 
-site: $(TOOLS) api-doc ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
+web: $(TOOLS) ## the lab for browsers in target/lab, a folder for any static server
+	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py
+
+check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, its page in a browser; needs chromium
+	$(BUILD_TESTS)
+	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py --check $(TARGET_DIR)/debug
+	$(VENV)/bin/python -B crates/web/page/tests/test_lab_page.py --quiet
+
+site: $(TOOLS) api-doc web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(call build_release,cli)
 	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane $(API_DIR)/doc
 

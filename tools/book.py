@@ -44,6 +44,9 @@ COMMANDS = "commands/crosslane.md"
 # The page that lists the Rust crates, and the folder with their reference.
 API = "rust-api.md"
 RUST = "rust"
+# The page of the lab, where it is in the tree, and in the site with all that `web.py` has built.
+LAB = "crates/web/page/index.html"
+LAB_PLACE = "lab/index.html"
 # Endings of files that are copied as they are, not shown on a page.
 RAW = (".json", ".svg")
 LANGUAGES = {".rs": "rust", ".toml": "toml", ".py": "python", ".sv": "verilog", ".cu": "cpp"}
@@ -80,6 +83,8 @@ class Part:
 
 def place_of(path: str) -> str:
     """Place in the site of the page of a file: `docs/a/README.md` is `a/index.md`."""
+    if path == LAB:
+        return LAB_PLACE
     if path.startswith(DOCS):
         place = PurePosixPath(path.removeprefix(DOCS))
     else:
@@ -169,7 +174,7 @@ class Stage:
 
     def add(self, path: str) -> None:
         """Remembers that a file of the tree is to have a page."""
-        if path not in self.staged:
+        if path not in self.staged and path != LAB:
             self.staged.add(path)
             self.waiting.append(path)
 
@@ -402,6 +407,9 @@ def build(program: Path, api: Path, site: Path) -> int:
         if page.name != "SUMMARY.md":
             shutil.copy(page, site / page.relative_to(book / "src"))
     shutil.copytree(api, site / RUST, ignore=shutil.ignore_patterns(".lock"))
+    if not (TARGET / "lab" / "index.html").exists():
+        raise BookError("the lab's page is not built: make web")
+    shutil.copytree(TARGET / "lab", (site / LAB_PLACE).parent)
     (site / "llms.txt").write_text(llms((ROOT / INDEX).read_text(), parts))
     if wrong := problems(site):
         raise BookError("\n".join(["the site has bad links:", *wrong]))

@@ -70,9 +70,10 @@ STEPS = [
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
+    Step("check-web", after=("build-tests",), writes="web", limit_seconds=15 * 60),
     Step("check-doc", writes="debug"),
     # It takes in what `check-doc` has made.
-    Step("check-site", after=("check-run", "check-doc"), writes="release"),
+    Step("check-site", after=("check-run", "check-doc", "check-web"), writes="release"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
@@ -96,6 +97,9 @@ COUNTS = (
     re.compile(r"^(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed\b.* in [\d.]+"),
     re.compile(r"^(?P<failed>\d+) failed\b.* in [\d.]+"),
     re.compile(r"^Ran (?P<passed>\d+) tests? in "),
+    # Node's marks are no letters.
+    re.compile(r"^\W pass (?P<passed>\d+)$"),
+    re.compile(r"^\W fail (?P<failed>\d+)$"),
 )
 
 

@@ -98,6 +98,10 @@ if ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; th
   rustup_needed "Rust's target aarch64-unknown-linux-gnu"
   rustup target add aarch64-unknown-linux-gnu
 fi
+if ! [ -d "$(rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown" ]; then
+  rustup_needed "Rust's target wasm32-unknown-unknown"
+  rustup target add wasm32-unknown-unknown
+fi
 if ! cargo "+$MSRV.0" clippy --version >/dev/null 2>&1; then
   rustup_needed "Rust $MSRV.0"
   rustup toolchain install "$MSRV.0" --profile minimal --component clippy

@@ -32,8 +32,10 @@ def tree(tmp_path):
     files = {
         "docs/README.md": INDEX,
         "docs/one.md": "[two](a/README.md#x), [code](../src/x.rs), [all](../.hidden)\n"
+        "[lab](../crates/web/page/index.html)\n"
         "```text\n[kept](nowhere.md)\n```\n[out](https://example.org)\n",
         "docs/a/README.md": "# X\n[one](../one.md)\n",
+        "crates/web/page/index.html": "<!doctype html>",
         "OUT.md": "[one](docs/one.md)\n",
         "src/x.rs": "// ```\nfn main() {}\n",
         ".hidden/b.txt": "b\n",
@@ -63,6 +65,8 @@ def test_links_lead_to_places_in_the_site(tree):
     staged(tree)
     text = (tree / "book/one.md").read_text()
     assert "[two](a/index.md#x), [code](tree/src/x.rs.md), [all](tree/hidden.md)" in text
+    assert "[lab](lab/index.html)" in text
+    assert not (tree / "book/lab").exists()
     assert "[kept](nowhere.md)" in text and "(https://example.org)" in text
     assert "](../../one.md)" not in (tree / "book/tree/OUT.md").read_text()
     assert (tree / "book/tree/OUT.md").read_text() == "[one](../one.md)\n"

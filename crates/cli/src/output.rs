@@ -9,11 +9,10 @@ use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 use crosslane::lab::Position;
-use crosslane::results::SCHEMA;
+use crosslane::results::json_text;
 use crosslane_report::Table;
 use crosslane_report::text::{Columns, folded, without_error_numbers};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::Result;
 
@@ -84,14 +83,7 @@ pub fn print_unfolded(page: &str) -> Result<()> {
 /// # Errors
 /// As [`print()`].
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    // By way of a value, which sorts the keys.
-    let mut value = serde_json::to_value(value).map_err(std::io::Error::from)?;
-    if let Value::Object(keys) = &mut value {
-        keys.entry("schema").or_insert_with(|| SCHEMA.into());
-    }
-    let mut text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
-    text.push('\n');
-    print_unfolded(&text)
+    print_unfolded(&json_text(value).map_err(std::io::Error::from)?)
 }
 
 /// Writes an outcome to standard output: as JSON, or as text that fits the terminal.

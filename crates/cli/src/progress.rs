@@ -17,6 +17,8 @@ use crate::output::print_hint;
 
 /// Work is shown if it takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between two reports of bytes that a run is asked for.
+const INTERVAL_MS: u64 = 100;
 
 /// The end of a line that is too long for the terminal is cut off.
 const TEMPLATE: &str = "{bar:20} {percent:>3} %, {eta} left  {wide_msg}";
@@ -29,6 +31,8 @@ struct Line {
     bar: ProgressBar,
     is_watched: bool,
     begin: Instant,
+    /// Time of the last report of bytes, milliseconds from the beginning.
+    told_ms: AtomicU64,
     /// Simulated time of all work together, microseconds, or the number of runs.
     sum: AtomicU64,
 }
@@ -40,7 +44,8 @@ impl Line {
             bar.set_style(style.progress_chars("=> "));
         }
         let is_watched = std::io::stderr().is_terminal();
-        Self { bar, is_watched, begin: Instant::now(), sum: AtomicU64::new(0) }
+        let (told_ms, sum) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { bar, is_watched, begin: Instant::now(), told_ms, sum }
     }
 
     /// Shows the bar if the work takes long.
@@ -88,8 +93,11 @@ impl Progress {
 }
 
 impl experiment::Progress for Progress {
-    fn is_watched(&self) -> bool {
-        self.0.is_watched
+    fn is_due(&self) -> bool {
+        let line = &self.0;
+        let now_ms = line.begin.elapsed().as_millis() as u64;
+        let told_ms = line.told_ms.load(Ordering::Relaxed);
+        line.is_watched && now_ms.saturating_sub(told_ms) >= INTERVAL_MS
     }
 
     fn moved(&self, bytes: u64, simulated: Picoseconds) {
@@ -97,6 +105,7 @@ impl experiment::Progress for Progress {
         if !line.is_watched {
             return;
         }
+        line.told_ms.store(line.begin.elapsed().as_millis() as u64, Ordering::Relaxed);
         let simulated = line.simulated(simulated);
         line.draw();
         let moved = line.bar.position() + bytes;

@@ -36,20 +36,29 @@
 //! | list and check labs | [`labs`] |
 //! | model a device | [`fabric::Device`] |
 //! | measure | [`experiment`] |
+//! | make the benchmarks of the command line in a lab | [`bench`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
 //! | change a lab, and find better settings | [`mod@what_if`], [`mod@tune`] |
 //! | examine a machine and its cards | [`machine`] |
+//! | make a lab of another machine | [`mod@import`] |
 //!
 //! Terms: a *channel* moves data between a card and host memory (H2C, C2H) or another card (peer).
 //! A *ring* is host memory with descriptors that a channel fetches; a *doorbell* tells it of new
 //! ones. A *completion level* says what has happened when a transfer counts as complete.
+//!
+//! On WebAssembly there are neither cards nor networks nor files: labs, runs and what is made of
+//! them are all there is.
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
+#[cfg(not(target_family = "wasm"))]
 pub mod blocking;
+pub mod import;
 pub mod labs;
+#[cfg(not(target_family = "wasm"))]
 pub mod machine;
 mod matrix;
 pub mod trace;
@@ -64,7 +73,9 @@ pub use crosslane_fabric as fabric;
 pub use crosslane_host as host;
 pub use crosslane_lab as lab;
 pub use crosslane_lab::device;
+#[cfg(not(target_family = "wasm"))]
 pub use crosslane_network as network;
+#[cfg(not(target_family = "wasm"))]
 pub use crosslane_open as open;
 pub use crosslane_pcie as pcie;
 pub use crosslane_results as results;
@@ -72,6 +83,7 @@ pub use crosslane_torus as torus;
 pub use matrix::matrix;
 
 /// The names that most programs need.
+#[cfg(not(target_family = "wasm"))]
 pub mod prelude {
     pub use std::time::Duration;
 

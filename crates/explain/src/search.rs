@@ -153,7 +153,7 @@ pub fn explain_all<W: Explainable>(
     scenarios: &[Scenario<W>],
     ran: &[Ran],
     every: bool,
-    progress: &impl Progress,
+    progress: &(impl Progress + ?Sized),
 ) -> Vec<Why> {
     let runs = scenarios.par_iter().zip(ran).enumerate();
     let whys = runs.map(|(index, (scenario, ran))| {

@@ -10,8 +10,9 @@ use crate::parts::PartsReport;
 /// Observer of long work, called by the threads that do it. Work is the same whoever watches; `()`
 /// ignores everything.
 pub trait Progress: Sync {
-    /// Returns whether anybody can see how the bytes move.
-    fn is_watched(&self) -> bool {
+    /// Returns whether it is time to report how the bytes move: somebody watches, and has heard
+    /// nothing for a while. It is asked often.
+    fn is_due(&self) -> bool {
         false
     }
 

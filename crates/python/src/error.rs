@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::fmt::Display;
 
+use crosslane::bench::BenchError;
 use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, TransferError};
 use crosslane::experiment::ExperimentError;
@@ -176,6 +177,16 @@ impl From<ExperimentError> for Failure {
             ExperimentError::Lab(error) => (*error).into(),
             ExperimentError::Bus(error) => error.into(),
             error => Self::new("ExperimentError", error.kind(), error),
+        }
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Lab(error) => (*error).into(),
+            BenchError::Run(error) => (*error).into(),
+            error => Self::argument(error),
         }
     }
 }

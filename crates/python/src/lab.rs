@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crosslane::bench::{Traffic, Transfers};
 use crosslane::experiment::topology;
 use crosslane::lab::{EngineKind, Lab as Loaded, shipped};
 use crosslane::labs;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use crate::call::{at_work, without_gil};
 use crate::error::Failure;
-use crate::run::{self, Bench, Made, Overhead, Traffic};
+use crate::run::{self, Made, Overhead};
 use crate::running::{self, RunningLab};
 
 /// A lab: a topology of hosts, switches and cards with its constants. It never changes: what
@@ -296,7 +297,7 @@ impl Lab {
         why: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let size = size.map(|size| Ok::<_, PyErr>(size.str()?.to_string())).transpose()?;
-        let bench = Bench {
+        let bench = Transfers {
             bench,
             from: from_,
             to,

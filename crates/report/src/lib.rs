@@ -50,8 +50,8 @@ mod table;
 pub mod text;
 mod tree;
 
-pub use html::GENERATOR;
+pub use html::{GENERATOR, page_style};
 pub use page::{Bar, Bars, Block, Page, Section, TopologyFigure};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Field, Table};
-pub use tree::{loaded_svg, topology_svg};
+pub use tree::{loaded_svg, page_svg, topology_svg};

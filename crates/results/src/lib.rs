@@ -72,6 +72,22 @@ pub use torture::{FailedSeed, Torture, TortureEvents};
 pub use validation::{ComparedRow, Influence, RowErrors, ValidatedRow, ValidatedSet, Validation};
 pub use what_if::{BeforeAfter, ChangedPairs, ExplainedPair, TuneStep, TuneTrial, Tuning, WhatIf};
 
+/// Writes JSON as the program prints it: indented, keys sorted, with a newline at its end. An
+/// object contains the number of its schema; a list stays a plain list.
+///
+/// # Errors
+/// Data that JSON cannot have.
+pub fn json_text(value: &impl serde::Serialize) -> serde_json::Result<String> {
+    // By way of a value, which sorts the keys.
+    let mut value = serde_json::to_value(value)?;
+    if let serde_json::Value::Object(keys) = &mut value {
+        keys.entry("schema").or_insert_with(|| SCHEMA.into());
+    }
+    let mut text = serde_json::to_string_pretty(&value)?;
+    text.push('\n');
+    Ok(text)
+}
+
 /// Returns each item once, in the order in which they come first.
 pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crosslane_vfio::sysfs::Address;
+use crosslane_sysfs::Address;
 
 /// Words before the address in a name: `port-18-00-0`.
 const WORDS: [&str; 3] = ["card-", "switch-", "port-"];

@@ -2,7 +2,7 @@
 //! Constants of a lab that are in no register, no dump and no part of the library, each with its
 //! reason.
 
-use crosslane_vfio::sysfs::LinkCode;
+use crosslane_sysfs::LinkCode;
 
 /// A constant that is in no register: key, value as written in the file, source.
 pub(crate) type Constant = (&'static str, &'static str, &'static str);

@@ -83,10 +83,6 @@ impl std::fmt::Display for Line {
 }
 
 impl DumpError {
-    pub(crate) fn unreadable(path: &Path, error: std::io::Error) -> Self {
-        Self::Unreadable { path: path.to_owned(), why: error.into() }
-    }
-
     pub(crate) fn bad(path: &Path, line: usize, problem: impl Into<String>) -> Self {
         Self::Bad { path: path.to_owned(), line, problem: problem.into() }
     }

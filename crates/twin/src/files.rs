@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files and folders of dumps, recognised by what is in them.
+//! Files and folders of dumps, recognised by what is in them. A browser has neither.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crosslane_vfio::sysfs::Tree;
+use crosslane_sysfs::{PciFunction, Tree};
 use flate2::read::GzDecoder;
 
 use crate::error::{DumpError, Result};
 use crate::seen::{Inventory, Seen};
-use crate::{gpu_matrix, lspci, lspci_tree, lstopo, xml};
+use crate::text::{known, text};
 
 /// Most bytes of a listing or an XML file, and of all that is in a tar file.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,6 +27,34 @@ const PACKED: [(&[u8], &str); 4] = [
 ];
 /// Offset and text of the magic of a tar file (POSIX `ustar`).
 const TAR: (usize, &[u8]) = (257, b"ustar");
+
+impl DumpError {
+    fn unreadable(path: &Path, error: std::io::Error) -> Self {
+        Self::Unreadable { path: path.to_owned(), why: error.into() }
+    }
+}
+
+impl Seen {
+    /// Returns a function of the machine that this program runs on, or of a folder like its `/sys`.
+    pub fn of(function: &PciFunction) -> Self {
+        let link = function.link().filter(|_| function.express().is_none());
+        Self {
+            parent: function.parent,
+            identity: Some((function.vendor, function.device)),
+            subsystem: Some(function.subsystem),
+            class: Some(function.class),
+            revision: Some(function.revision),
+            bars: function.bars.clone(),
+            numa_node: function.numa_node,
+            iommu_group: function.iommu_group.clone(),
+            driver: function.driver.clone(),
+            kind: Some(function.kind).filter(|_| function.kind_is_read),
+            configuration: function.configuration.bytes().to_vec(),
+            kernel_link: link,
+            ..Self::default()
+        }
+    }
+}
 
 /// Reads a file or a folder.
 pub(crate) fn read(path: &Path) -> Result<Inventory> {
@@ -58,32 +86,6 @@ pub(crate) fn read(path: &Path) -> Result<Inventory> {
         return Err(DumpError::TooLarge { path: path.to_owned(), most_bytes: MOST_BYTES });
     }
     text(path, &bytes)
-}
-
-/// Reads a topology in XML, or all that a text has: a listing, trees and matrices.
-pub(crate) fn text(path: &Path, bytes: &[u8]) -> Result<Inventory> {
-    let name = path.display().to_string();
-    let text = String::from_utf8_lossy(bytes);
-    if text.trim_start_matches('\u{feff}').trim_start().starts_with('<') {
-        let read = xml::read(&text, &name);
-        return known(path, read.map_err(|(line, what)| DumpError::bad(path, line, what))?);
-    }
-    let other = |line, problem| DumpError::OtherMachine { path: path.to_owned(), line, problem };
-    let mut all = Inventory::default();
-    for read in [lspci::read, lspci_tree::read, lstopo::read] {
-        let found = read(&text, &name).map_err(|(line, problem)| other(line, problem))?;
-        all.join(found, 0).map_err(|problem| other(0, problem))?;
-    }
-    all.matrices.extend(gpu_matrix::read(&text, &name));
-    known(path, all)
-}
-
-/// Returns what was found, if anything was.
-fn known(path: &Path, inventory: Inventory) -> Result<Inventory> {
-    match inventory.is_empty() {
-        true => Err(DumpError::Unknown { path: path.to_owned() }),
-        false => Ok(inventory),
-    }
 }
 
 /// Reads the tree in a folder: `/`, `/sys`, `/sys/bus/pci`, `/sys/bus/pci/devices`, or a copy of

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crosslane_vfio::sysfs::{Address, Kind};
+use crosslane_sysfs::{Address, Kind};
 
 use crate::lspci::{BRIDGE, shown, without_quotes};
 use crate::seen::{Inventory, MadeUp, Seen};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crosslane_pcie::config::{Bar, BarKind, MINIMUM_BAR_BYTES};
-use crosslane_vfio::sysfs::{Address, LinkCode, PciFunction, Tree};
+use crosslane_sysfs::{Address, LinkCode, PciFunction, Tree};
 
 use crate::Machine;
 use crate::assumptions::{ENGINE, HOP, HOP_PEERS, UNSEEN, UNSEEN_LINK, typical_link};

@@ -44,6 +44,7 @@
 mod addresses;
 mod assumptions;
 mod error;
+#[cfg(not(target_family = "wasm"))]
 mod files;
 mod gpu_matrix;
 mod lab_file;
@@ -55,13 +56,14 @@ mod plan;
 mod ports;
 mod seen;
 mod taken;
+mod text;
 mod xml;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use addresses::Addresses;
-pub use crosslane_vfio::sysfs::{Address, PciFunction, Tree};
+pub use crosslane_sysfs::{Address, PciFunction, Tree};
 pub use error::{DumpError, Result};
 pub use lab_file::{Exported, HOST, export, export_machine};
 pub use library::{Library, Part, PartConstant, PartKind};
@@ -98,11 +100,17 @@ impl Machine {
 ///
 /// # Errors
 /// A file that cannot be read or is no dump, and dumps of different machines.
+#[cfg(not(target_family = "wasm"))]
 pub fn read(paths: &[PathBuf]) -> Result<Machine> {
+    joined(paths.iter().map(|path| (&**path, files::read(path))))
+}
+
+/// Makes one machine of all dumps; `dumps` are their names and what was read.
+fn joined<'a>(dumps: impl Iterator<Item = (&'a Path, Result<Inventory>)>) -> Result<Machine> {
     let mut all = Inventory::default();
-    for (number, path) in paths.iter().enumerate() {
-        all.join(files::read(path)?, number).map_err(|problem| DumpError::OtherMachine {
-            path: path.clone(),
+    for (number, (path, dump)) in dumps.enumerate() {
+        all.join(dump?, number).map_err(|problem| DumpError::OtherMachine {
+            path: path.to_owned(),
             line: 0,
             problem,
         })?;
@@ -115,5 +123,13 @@ pub fn read(paths: &[PathBuf]) -> Result<Machine> {
 /// # Errors
 /// As [`read`].
 pub fn read_text(path: &Path, bytes: &[u8]) -> Result<Machine> {
-    Ok(files::text(path, bytes)?.machine())
+    Ok(text::text(path, bytes)?.machine())
+}
+
+/// Reads dumps of one machine that are texts, each with the name that errors have for it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_texts(dumps: &[(PathBuf, String)]) -> Result<Machine> {
+    joined(dumps.iter().map(|(path, dump)| (&**path, text::text(path, dump.as_bytes()))))
 }

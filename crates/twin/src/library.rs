@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 
-use crosslane_vfio::sysfs::{LinkCode, PciFunction};
+use crosslane_sysfs::{LinkCode, PciFunction};
 
 /// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,7 +7,7 @@
 
 use crosslane_pcie::config::{Bar, BarKind};
 use crosslane_pcie::units::BusAddress;
-use crosslane_vfio::sysfs::{Acs, Address, IommuGroup, Kind, LinkCode};
+use crosslane_sysfs::{Acs, Address, IommuGroup, Kind, LinkCode};
 
 use crate::seen::{ExpressSeen, Inventory, Seen};
 

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::sysfs::Address;
+use crosslane_sysfs::Address;
 
 use crate::lspci::{BRIDGE, hex, identified, without_quotes};
 use crate::seen::{Inventory, Seen};

@@ -15,7 +15,7 @@
 //!
 //! Read first: hwloc's `lstopo-text.c` and `hwloc_pci_class_string`.
 
-use crosslane_vfio::sysfs::Address;
+use crosslane_sysfs::Address;
 
 use crate::lspci::{BRIDGE, hex, pair, without_quotes};
 use crate::seen::{Inventory, MadeUp, Seen};

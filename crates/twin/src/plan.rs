@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crosslane_vfio::sysfs::{Address, Kind, LinkCode, PciFunction, Tree};
+use crosslane_sysfs::{Address, Kind, LinkCode, PciFunction, Tree};
 
 use crate::seen::MadeUp;
 

@@ -2,7 +2,7 @@
 //! Lines of ports in a lab file: rates, payloads, tags and services, as registers say them or as
 //! the links below need them.
 
-use crosslane_vfio::sysfs::{Express, LinkCode, PciFunction};
+use crosslane_sysfs::{Express, LinkCode, PciFunction};
 
 use crate::assumptions::{ASSUMED_LINK, UNSEEN};
 use crate::lab_file::{assume, read, size};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::sysfs::{
+use crosslane_sysfs::{
     Acs, Address, Configuration, Described, Express, IommuGroup, Kind, LinkCode, PciFunction, Tree,
 };
 
@@ -175,26 +175,6 @@ impl MadeUp {
 }
 
 impl Seen {
-    /// Returns a function of the machine that this program runs on, or of a folder like its `/sys`.
-    pub fn of(function: &PciFunction) -> Self {
-        let link = function.link().filter(|_| function.express().is_none());
-        Self {
-            parent: function.parent,
-            identity: Some((function.vendor, function.device)),
-            subsystem: Some(function.subsystem),
-            class: Some(function.class),
-            revision: Some(function.revision),
-            bars: function.bars.clone(),
-            numa_node: function.numa_node,
-            iommu_group: function.iommu_group.clone(),
-            driver: function.driver.clone(),
-            kind: Some(function.kind).filter(|_| function.kind_is_read),
-            configuration: function.configuration.bytes().to_vec(),
-            kernel_link: link,
-            ..Self::default()
-        }
-    }
-
     /// Fills gaps with what another dump says. Returns the first contradiction, half a sentence.
     pub fn fill(&mut self, other: Self) -> Result<(), String> {
         if let (Some(one), Some(two)) = (self.identity, other.identity)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parts of the library that a machine's devices are taken for.
 
-use crosslane_vfio::sysfs::{Address, PciFunction};
+use crosslane_sysfs::{Address, PciFunction};
 
 use crate::library::{Library, Part, PartKind};
 use crate::plan::Plan;

@@ -8,7 +8,7 @@
 //! Read first: hwloc's `hwloc2.dtd` and its "PCI device attributes"; NCCL's `src/graph/xml.cc`.
 
 use crosslane_pcie::link::{Generation, LinkRate, Width};
-use crosslane_vfio::sysfs::{Address, Kind, LinkCode};
+use crosslane_sysfs::{Address, Kind, LinkCode};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::lspci::{BRIDGE, hex, pair};

@@ -20,7 +20,7 @@ use crosslane_host::{
 };
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::kernel::{self, Interface};
-use crosslane_vfio::sysfs::{Address, ConfigurationWrites, Machine};
+use crosslane_vfio::sysfs::{Address, ConfigurationWrites, Machine, Segment};
 use crosslane_vfio::{BusOptions, Function, VfioBus, VfioMemory, block_on};
 
 /// Vendor and device number.
@@ -357,7 +357,7 @@ fn open_bus(addresses: &[Address], interface: Option<Interface>) -> Outcome<Vfio
     // Unpinned memory must not stay mapped: `Edu::fault` checks that.
     let options =
         BusOptions::default().with_kept_bytes(0).with_highest_address((1 << ADDRESS_BITS) - 1);
-    let segment = Machine::this().tree()?.segment(0, ConfigurationWrites::Forbidden);
+    let segment = Segment::new(&Machine::this().tree()?, 0, ConfigurationWrites::Forbidden);
     Ok(VfioBus::with_options(functions, Some(Arc::new(segment)), options)?)
 }
 

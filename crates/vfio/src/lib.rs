@@ -8,6 +8,8 @@
 mod addresses;
 mod bus;
 mod dma_memory;
+#[cfg(test)]
+mod error_tests;
 mod flat;
 mod function;
 pub mod kernel;

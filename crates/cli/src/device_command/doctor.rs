@@ -91,8 +91,8 @@ impl DoctorProgress {
 }
 
 impl crosslane::experiment::Progress for DoctorProgress {
-    fn is_watched(&self) -> bool {
-        self.runs.is_watched()
+    fn is_due(&self) -> bool {
+        self.runs.is_due()
     }
 
     fn moved(&self, bytes: u64, simulated: Picoseconds) {

@@ -8,8 +8,8 @@ use crosslane_results::machine::{
     Binding, BoundFunction, FunctionPayload, PayloadSizes, PortPayload, Reload,
 };
 use crosslane_vfio::sysfs::{
-    self, Address, BindOptions, Bound, ConfigurationWrites, Machine, ReloadOptions, SysfsError,
-    Tree,
+    self, Address, BindOptions, Bound, ConfigurationWrites, Machine, ReloadOptions, Segment,
+    SysfsError, Tree,
 };
 use thiserror::Error;
 
@@ -107,7 +107,7 @@ pub fn set_max_payload(
     let [from, to] =
         ends.map(|end| end.map_or(PathEnd::HostMemory, |address| PathEnd::Function(address.id)));
     let before = machine.tree()?;
-    let segment = before.segment(domain, ConfigurationWrites::Allowed);
+    let segment = Segment::new(&before, domain, ConfigurationWrites::Allowed);
     let names = set_max_payload_on_path(&segment, from, to, bytes)?;
     let path: Vec<Address> = names.iter().filter_map(|name| name.parse().ok()).collect();
     let tree = before.read_again()?;

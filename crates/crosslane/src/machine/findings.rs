@@ -6,7 +6,7 @@ use crosslane_results::machine::{Finding, Severity};
 use crosslane_results::quantity::size_words;
 use crosslane_vfio::Placement;
 use crosslane_vfio::sysfs::{
-    Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,
+    Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Segment, Tree, huge_pages,
     in_the_way, iommu_groups, iommu_help, locking_right, rights, vfio_right, why_kept,
 };
 
@@ -246,7 +246,7 @@ fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
 
 /// Examines the paths to host memory and to a peer, and the reasons against faster paths.
 fn paths(tree: &Tree, card: &PciFunction, peer: Option<&PciFunction>) -> Vec<Finding> {
-    let segment = tree.segment(card.address.domain, ConfigurationWrites::Forbidden);
+    let segment = Segment::new(tree, card.address.domain, ConfigurationWrites::Forbidden);
     let from = PathEnd::Function(card.address.id);
     let mut findings = Vec::new();
     let redirecting: Vec<String> = tree

@@ -22,10 +22,10 @@ mod binding;
 mod describe;
 mod doctor;
 mod findings;
-mod import;
 mod rates;
 mod test;
 
+pub use crate::import::{ImportError, Imported, export, import};
 pub use binding::{PathError, bind, reload, set_max_payload, unbind};
 pub use crosslane_twin::{DumpError, Exported, HOST};
 pub use crosslane_vfio::sysfs::{
@@ -35,6 +35,5 @@ pub use crosslane_vfio::sysfs::{
 pub use describe::{describe, list, path_from_root};
 pub use doctor::{DoctorError, DoctorOptions, diagnose_card, diagnose_machine};
 pub use findings::{examine_card, examine_machine};
-pub use import::{ImportError, Imported, export, import};
 pub use rates::{PredictionError, PredictionProgress, measure, predict};
 pub use test::{TestError, TestOptions, test_cards};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of generic requesters: a lab is built, its flows run, and what happened is gathered.
 
-use std::time::{Duration, Instant};
-
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{
@@ -28,8 +26,6 @@ use crate::scenario::{Outcome, Scenario, Work};
 
 /// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
 const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);
-/// Wall time between two reports of progress.
-const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Flows of generic requesters and processors.
 #[derive(Clone, Debug, Default)]
@@ -438,7 +434,6 @@ fn run_to_the_end(
 ) -> Result<Flown> {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
-    let mut shown = Instant::now();
     samples.take(fabric);
     let ending = CheckedFlows::new(fabric).run_in_slices(slice, |fabric, is_over| {
         if samples.take(fabric) {
@@ -447,7 +442,7 @@ fn run_to_the_end(
         if !is_over && progress.is_over() {
             return Err(ExperimentError::Interrupted);
         }
-        if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
+        if !is_over && !progress.is_due() {
             return Ok(slice);
         }
         let total = total_bytes(planned);
@@ -455,7 +450,6 @@ fn run_to_the_end(
         let now = fabric.now();
         progress.moved(bytes.saturating_sub(reported.0), now.since(reported.1));
         reported = (bytes.max(reported.0), now);
-        shown = Instant::now();
         Ok(slice)
     });
     match ending.program {

@@ -73,6 +73,11 @@ fn heading(title: &str) -> Markup {
     html! { @if !title.is_empty() { h3 { (title) } } }
 }
 
+/// Returns the style sheet of pages, for a page of another kind that looks like them.
+pub fn page_style() -> String {
+    format!("\n{}{STYLE}{}", palette::variables(), tree::draw_style())
+}
+
 /// Returns the source of a text for the page's security policy: its hash.
 fn policy_source(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
@@ -98,7 +103,7 @@ fn document(page: &Page) -> String {
         .zip(&anchors)
         .map(|(section, anchor)| writer.section(section, anchor))
         .collect();
-    let style = format!("\n{}{STYLE}{}{}", palette::variables(), tree::draw_style(), writer.rules);
+    let style = format!("{}{}", page_style(), writer.rules);
     let policy = format!(
         "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
         policy_source(&style),

@@ -30,6 +30,8 @@ pub struct Card<'a> {
     pub links: Vec<(CardLink<'a>, Self)>,
     /// Names of ports with nothing below them.
     pub empty_ports: Vec<String>,
+    /// Whether the drawing names nodes in attributes, for pages that act on it.
+    pub is_named: bool,
     /// Left end, pixels.
     pub left: f64,
     /// Upper end, pixels.
@@ -79,10 +81,25 @@ fn card(class: &'static str, name: &str, detail: &str) -> Card<'static> {
         full_detail: detail.to_owned(),
         links: Vec::new(),
         empty_ports: Vec::new(),
+        is_named: false,
         left: 0.0,
         top: 0.0,
         width: 0.0,
         height: 0.0,
+    }
+}
+
+impl Card<'_> {
+    /// Has the drawing name this node and those below it in attributes.
+    pub fn with_names(mut self) -> Self {
+        self.is_named = true;
+        self.links = self.links.into_iter().map(|(link, it)| (link, it.with_names())).collect();
+        self
+    }
+
+    /// Returns the name for an attribute, if the drawing has such.
+    pub fn attribute(&self) -> Option<&str> {
+        self.is_named.then_some(&*self.full_name)
     }
 }
 

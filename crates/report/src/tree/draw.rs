@@ -37,7 +37,7 @@ pub fn draw_card(card: &Card<'_>) -> Markup {
             (draw_link(link, below, (right, card.port_y(index))))
             (draw_card(below))
         }
-        g class={ "card " (card.class) } {
+        g class={ "card " (card.class) } data-node=[card.attribute()] {
             @if card.name != card.full_name || card.detail != card.full_detail {
                 title { (card.full_name) "\n" (card.full_detail) }
             }
@@ -79,7 +79,9 @@ fn draw_link(link: &CardLink<'_>, below: &Card<'_>, from: (f64, f64)) -> Markup 
     if link.down.is_none() && link.up.is_none() {
         let thickness = rate_thickness(link.raw_bytes_per_second);
         return html! {
-            path.link d=(curve(from, to, 0.0)) stroke-width=(pixels(thickness)) {
+            path.link d=(curve(from, to, 0.0)) stroke-width=(pixels(thickness))
+                data-below=[below.attribute()]
+            {
                 @if let Some(words) = ends(link) { title { (words) } }
             }
             (text("rate", -8.0, &link.rate))
@@ -89,7 +91,7 @@ fn draw_link(link: &CardLink<'_>, below: &Card<'_>, from: (f64, f64)) -> Markup 
     let (down, up) = (thickness(link.down), thickness(link.up));
     let way = |load, is_down, shift| {
         let words = (way_words(below, is_down), link.rate.as_str());
-        draw_way(words, load, &curve(from, to, shift))
+        draw_way(words, load, &curve(from, to, shift), below.attribute())
     };
     html! {
         (way(link.down, true, -down / 2.0 - HALF_GAP))
@@ -105,10 +107,17 @@ fn draw_link(link: &CardLink<'_>, below: &Card<'_>, from: (f64, f64)) -> Markup 
 }
 
 /// Draws one direction of a link with its tooltip.
-fn draw_way(words: (String, &str), load: Option<&DirectionLoad>, path: &str) -> Markup {
+fn draw_way(
+    words: (String, &str),
+    load: Option<&DirectionLoad>,
+    path: &str,
+    below: Option<&str>,
+) -> Markup {
     let step = load.map_or(0, |load| step(load.busy_share));
     html! {
-        path class={ "way load" (step) } d=(path) stroke-width=(pixels(thickness(load))) {
+        path class={ "way load" (step) } d=(path) stroke-width=(pixels(thickness(load)))
+            data-below=[below]
+        {
             @if let Some(load) = load { title { (tip(&words, load)) } }
         }
     }

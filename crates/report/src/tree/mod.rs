@@ -113,6 +113,15 @@ pub fn loaded_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
     svg
 }
 
+/// Draws a topology for a page that has [`page_style`](crate::page_style) and acts on it: each card
+/// has its node's name in `data-node`, and each link that of the node below in `data-below`. Loads
+/// are drawn if there are any.
+pub fn page_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
+    let cards = cards(topology, loads).into_iter().map(Card::with_names).collect();
+    let drawing = draw(cards, &format!("Lab {}", topology.lab), "tree");
+    clean::text(&drawing.svg.into_string())
+}
+
 fn counts(topology: &Topology) -> String {
     let of = |kind| topology.functions().filter(|function| function.kind == kind).count();
     format!(

@@ -73,3 +73,14 @@ fn nothing_is_drawn_of_nothing() {
     roxmltree::Document::parse(&drawn(&empty, &[])).unwrap();
     roxmltree::Document::parse(&topology_svg(&empty)).unwrap();
 }
+
+#[test]
+fn page_svg_names_nodes_and_links_and_files_do_not() {
+    let loads = [load("sw.up -> host.root1", 0.5)];
+    for loads in [&[][..], &loads] {
+        let svg = page_svg(&small(), loads);
+        assert_eq!(svg.matches("data-node=\"").count(), 5);
+        assert!(svg.contains("data-node=\"nic&lt;0&gt;\"") && svg.contains("data-below=\"gpu\""));
+    }
+    assert!(!topology_svg(&small()).contains("data-"));
+}

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crosslane_lab::Lab;
 use crosslane_pcie::config::BarKind;
-use crosslane_twin::{Exported, Machine, Taken, export_machine, read, read_text};
-use crosslane_vfio::sysfs::{Kind, LinkCode};
+use crosslane_sysfs::{Kind, LinkCode};
+use crosslane_twin::{Exported, Machine, Taken, export_machine, read, read_text, read_texts};
 
 use crate::LIBRARY;
 
@@ -540,4 +540,16 @@ fn a_virtual_machine_shows_cards_without_ports() {
         gap.starts_with("0000:00:05.0, 0000:00:06.0: no port is above it, as in a virtual machine")
     });
     assert!(told, "{gaps:?}");
+}
+
+#[test]
+fn several_texts_are_of_one_machine() {
+    let half = SERVER.len() / 2;
+    let half = half + SERVER[half..].find("\n\n").or(SERVER[half..].find("\n0")).unwrap() + 1;
+    let dump = |name: &str, text: &str| (PathBuf::from(name), text.to_owned());
+    let both = read_texts(&[dump("a", &SERVER[..half]), dump("b", &SERVER[half..])]).unwrap();
+    assert_eq!(lab(&both), lab(&machine(SERVER)));
+    let other = SERVER.replacen("[8086:", "[8087:", 1);
+    let error = read_texts(&[dump("a", SERVER), dump("b", &other)]).unwrap_err().to_string();
+    assert!(error.starts_with("cannot join b with the rest: "), "{error}");
 }

@@ -17,7 +17,7 @@ use crate::kernel::{self, Interface};
 use crate::mappings::Mappings;
 use crate::numa::Placement;
 use crate::reactor::{Held, Reactor};
-use crate::sysfs::{Address, ConfigurationWrites, Machine};
+use crate::sysfs::{Address, ConfigurationWrites, Machine, Segment};
 
 /// Returns the address ranges that a bridge forwards downstream (PCIe 6.x 7.5.1.3).
 fn windows(tree: &dyn Topology, id: RoutingId) -> Result<Vec<RangeInclusive<u64>>, TopologyError> {
@@ -127,7 +127,7 @@ impl VfioBus {
         })?;
         let opened = kernel::open(addresses, interface)?.into_iter();
         let functions = opened.map(|function| Arc::new(function) as Arc<dyn Function>).collect();
-        Self::with_options(functions, Some(Arc::new(tree.segment(domain, writes))), options)
+        Self::with_options(functions, Some(Arc::new(Segment::new(&tree, domain, writes))), options)
     }
 
     /// Returns the addresses that belong to a device or bridge of the tree.

@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 
 use crate::function::{FunctionError, Result};
-use crate::sysfs::{Address, Machine, VFIO_PCI, is_vfio_driver, link_name};
+use crosslane_sysfs::attribute::link_name;
+use crosslane_sysfs::is_vfio_driver;
+
+use crate::sysfs::{Address, Machine, VFIO_PCI};
 
 impl Machine {
     fn device(&self, address: &Address) -> PathBuf {

@@ -12,10 +12,10 @@ use crosslane_host::ErrorKind::{Busy, Denied, Failed, InvalidArgument, NotFound,
 use crosslane_host::setters;
 use smart_default::SmartDefault;
 
-use super::attribute::{link_name, write};
-use super::function::is_vfio_driver;
 use super::rights::iommu_help;
 use super::{Address, Machine, PciFunction, Result, SysfsError, Tree};
+use crosslane_sysfs::attribute::{link_name, shown, write};
+use crosslane_sysfs::is_vfio_driver;
 
 /// The kernel's driver that gives functions to programs.
 pub const VFIO_PCI: &str = "vfio-pci";
@@ -209,7 +209,7 @@ pub fn bind(machine: &Machine, address: Address, options: &BindOptions) -> Resul
     let refuse =
         |kind, why: String, remedy: &str| Err(SysfsError::cannot(address, kind, why, remedy));
     if wanted.is_empty() || wanted.contains(['/', '\n']) {
-        let why = format!("\"{}\" is not a driver's name", super::shown(wanted));
+        let why = format!("\"{}\" is not a driver's name", shown(wanted));
         return refuse(InvalidArgument, why, "");
     }
     if let Some(why) = why_bridge_kept(function) {

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::attribute::{shown, text};
 use super::{PciFunction, Result, Tree};
+use crosslane_sysfs::attribute::{shown, text};
 
 /// Most processes that are searched for users of a device.
 const MOST_PROCESSES: usize = 100_000;

@@ -13,13 +13,13 @@ use crosslane_host::ErrorKind::{Denied, Failed, InvalidArgument, Unsupported};
 use crosslane_host::{Topology, TopologyError, setters};
 use crosslane_pcie::config::registers as reg;
 
-use super::attribute::{text, write};
 use super::binding::{check_giving_up, is_gone, probe, release, set_override, wait_for};
-use super::function::is_vfio_driver;
 use super::masking::MaskedErrors;
 use super::{
     Address, ConfigurationWrites, Machine, PciFunction, Result, Segment, SysfsError, Tree,
 };
+use crosslane_sysfs::attribute::{text, write};
+use crosslane_sysfs::is_vfio_driver;
 
 /// Time that a function may take to leave the kernel's tree.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
@@ -135,7 +135,7 @@ pub fn reload(
     for function in &card {
         check_giving_up(machine, function, options.force)?;
     }
-    let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
+    let segment = Segment::new(&tree, address.domain, ConfigurationWrites::Allowed);
     let masked = MaskedErrors::new(&segment, port).map_err(|error| {
         let why = format!("its errors cannot be masked: {error}");
         SysfsError::cannot(port.address, error.kind(), why, "")
@@ -341,7 +341,7 @@ fn put_back(
     if only.is_some() {
         set_override(&now.folder, only)?;
     }
-    let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
+    let segment = Segment::new(tree, address.domain, ConfigurationWrites::Allowed);
     let failed = |error: TopologyError| {
         let why = format!("it is back, but not set as it was: {error}");
         SysfsError::cannot(address, error.kind(), why, "")

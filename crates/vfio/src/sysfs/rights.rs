@@ -5,9 +5,9 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-use super::attribute::{number, text};
 use super::binding::{VFIO_PCI, why_kept};
 use super::{Machine, PciFunction};
+use crosslane_sysfs::attribute::{number, text};
 
 /// Locked memory that a transfer of this size needs, bytes; compared with the program's limit.
 pub const ENOUGH_LOCKED_BYTES: u64 = 64 << 20;

@@ -31,8 +31,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(super) const fn new(tree: Tree, domain: u32, writes: ConfigurationWrites) -> Self {
-        Self { tree, domain, writes }
+    /// Takes the functions of one domain of a tree, with or without writes to configuration space.
+    pub fn new(tree: &Tree, domain: u32, writes: ConfigurationWrites) -> Self {
+        Self { tree: tree.clone(), domain, writes }
     }
 
     /// The tree that it is part of.

@@ -7,7 +7,9 @@ use std::path::Path;
 use crosslane_host::{Topology, TopologyError};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::sysfs::{ConfigurationWrites, Kind, SysfsError, Tree, huge_pages, rights};
+use crosslane_vfio::sysfs::{
+    ConfigurationWrites, Kind, Segment, SysfsError, Tree, huge_pages, rights,
+};
 
 use crate::sysfs::machine::{ACS, Card, EXPRESS, Fake, Space, address};
 
@@ -64,7 +66,7 @@ fn without_rights_kinds_are_told_from_the_place() {
     let right = &rights(&fake.machine(), card)[0];
     assert_eq!((right.granted, right.what), (false, "see its capabilities"));
     assert!(right.command.starts_with("sudo "), "{right:?}");
-    let segment = tree.segment(0, ConfigurationWrites::Allowed);
+    let segment = Segment::new(&tree, 0, ConfigurationWrites::Allowed);
     let error = segment.config_read(card.address.id, 0x48).unwrap_err().to_string();
     assert!(error.contains("root only"), "{error}");
 }
@@ -73,7 +75,7 @@ fn without_rights_kinds_are_told_from_the_place() {
 fn configuration_space_is_read_and_written_in_place() {
     let fake = Fake::switch_with_two_cards("configuration_space_is_read_and_written_in_place");
     let tree = fake.machine().tree().unwrap();
-    let segment = tree.segment(0, ConfigurationWrites::Allowed);
+    let segment = Segment::new(&tree, 0, ConfigurationWrites::Allowed);
     let id = address("03:00.0").id;
     assert_eq!(segment.config_read(id, 0).unwrap(), 0x0001_1234);
     let offset = EXPRESS as u16 + 8;
@@ -89,10 +91,10 @@ fn configuration_space_is_read_and_written_in_place() {
     for offset in [2, 4096, 65_532] {
         assert_eq!(segment.config_read(id, offset), Err(TopologyError::BadOffset { offset }));
     }
-    let readers = tree.segment(0, ConfigurationWrites::Forbidden);
+    let readers = Segment::new(&tree, 0, ConfigurationWrites::Forbidden);
     let error = readers.config_write(id, 4, 0, 0xf).unwrap_err().to_string();
     assert!(error.contains("for reading only"), "{error}");
-    assert_eq!(tree.segment(1, ConfigurationWrites::Allowed).functions().unwrap(), []);
+    assert_eq!(Segment::new(&tree, 1, ConfigurationWrites::Allowed).functions().unwrap(), []);
 }
 
 #[test]
@@ -115,7 +117,7 @@ fn ports_and_endpoints_as_the_trait_has_them() {
     fake.add(&card("0000:06:01.0", &below, 0xff_0000, plain.clone()));
     fake.add(&card("0000:00:02.0", &[], 0x00_ff00, plain));
     let tree = fake.machine().tree().unwrap();
-    let infos = tree.segment(0, ConfigurationWrites::Forbidden).functions().unwrap();
+    let infos = Segment::new(&tree, 0, ConfigurationWrites::Forbidden).functions().unwrap();
     let shown: Vec<_> = infos
         .iter()
         .map(|info| (info.name.as_str(), info.parent.map(|id| id.to_string()), info.port_type))
@@ -214,7 +216,7 @@ fn translation_is_told_by_group_and_driver() {
     let fake = Fake::switch_with_two_cards("translation_is_told_by_group_and_driver");
     let translated = || {
         let tree = fake.machine().tree().unwrap();
-        let segment = tree.segment(0, ConfigurationWrites::Forbidden);
+        let segment = Segment::new(&tree, 0, ConfigurationWrites::Forbidden);
         segment.is_translated(address("03:00.0").id).unwrap()
     };
     assert!(translated(), "DMA-FQ");
@@ -231,6 +233,6 @@ fn translation_is_told_by_group_and_driver() {
     assert!(!translated());
     let tree = fake.machine().tree().unwrap();
     let nobody = RoutingId::new(9, 0, 0);
-    let segment = tree.segment(0, ConfigurationWrites::Forbidden);
+    let segment = Segment::new(&tree, 0, ConfigurationWrites::Forbidden);
     assert_eq!(segment.is_translated(nobody), Err(TopologyError::NoSuchFunction(nobody)));
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crosslane_pcie::units::RoutingId;
 
-use super::{Result, SysfsError};
+use crate::{Result, SysfsError};
 
 /// Domain, bus, device and function: `0000:01:00.0`. Each domain (a segment in the specification's
 /// words, PCIe 6.x 7.2.2) has separate bus numbers.

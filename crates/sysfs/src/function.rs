@@ -7,8 +7,8 @@ use crosslane_host::FunctionInfo;
 use crosslane_pcie::config::{Bar, BarKind};
 use crosslane_pcie::units::BusAddress;
 
-use super::attribute::{bytes, link_name, number, parse, shown, text};
-use super::{Address, Configuration, Express, Kind, LinkCode};
+use crate::attribute::{bytes, link_name, number, parse, shown, text};
+use crate::{Address, Configuration, Express, Kind, LinkCode};
 
 /// Flag of a resource: memory (`linux/ioport.h`).
 const RESOURCE_MEMORY: u64 = 0x200;
@@ -112,7 +112,7 @@ pub fn class_words(class: u32) -> &'static str {
 impl PciFunction {
     /// Reads a function's folder; `None` if the function no longer exists. The tree fills in
     /// parents and groups.
-    pub(super) fn read(link: &Path, address: Address) -> Option<Self> {
+    pub(crate) fn read(link: &Path, address: Address) -> Option<Self> {
         // The bus's link leads to the function's folder in the tree of devices.
         let folder = link.canonicalize().ok()?;
         let attribute = |name: &str| number(&folder.join(name));
@@ -258,7 +258,7 @@ impl PciFunction {
 }
 
 /// Whether a driver gives functions to programs: vfio-pci, and its variants for single devices.
-pub(crate) fn is_vfio_driver(name: &str) -> bool {
+pub fn is_vfio_driver(name: &str) -> bool {
     name == "vfio-pci" || name.ends_with("-vfio-pci") || name.ends_with("_vfio_pci")
 }
 

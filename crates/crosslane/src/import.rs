@@ -10,8 +10,8 @@ use crosslane_lab::file::parts::PartKind as LabPartKind;
 use crosslane_lab::{Lab, LabError, LibraryConstant, LibraryPart, Match};
 use crosslane_results::{ImportedEndpoint, ImportedPart, LabImport};
 use crosslane_twin::{
-    DumpError, Exported, Library, Part, PartConstant, PartKind, PciFunction, Tree, export_machine,
-    read,
+    DumpError, Exported, Library, Machine, Part, PartConstant, PartKind, PciFunction, Tree,
+    export_machine, read_texts,
 };
 use thiserror::Error;
 
@@ -98,9 +98,23 @@ pub struct Imported {
 ///
 /// # Errors
 /// Dumps that cannot be read or are of different machines, and a machine that no lab can be.
+#[cfg(not(target_family = "wasm"))]
 pub fn import(dumps: &[PathBuf], name: &str) -> Result<Imported, ImportError> {
-    let machine = read(dumps)?;
-    let exported = export_machine(&machine, name, &LIBRARY).map_err(ImportError::Unsupported)?;
+    twin(&crosslane_twin::read(dumps)?, name)
+}
+
+/// Makes a lab with this name from dumps of one machine that are texts, each with the name that
+/// errors have for it.
+///
+/// # Errors
+/// Dumps that cannot be read or are of different machines, and a machine that no lab can be.
+pub fn import_texts(dumps: &[(PathBuf, String)], name: &str) -> Result<Imported, ImportError> {
+    twin(&read_texts(dumps)?, name)
+}
+
+/// Makes a lab with this name of a machine.
+fn twin(machine: &Machine, name: &str) -> Result<Imported, ImportError> {
+    let exported = export_machine(machine, name, &LIBRARY).map_err(ImportError::Unsupported)?;
     let build = || Lab::from_text(name, &exported.text)?.build(1);
     build().map_err(Box::new)?;
     let endpoints = exported.endpoints().filter_map(|(address, name)| {

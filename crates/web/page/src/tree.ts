@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// The drawing of the lab. Rust draws it; this makes its cards choosable, and shows flows and what
+// limits them.
+
+import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
+
+/** Smallest scale of the drawing; in a narrower box it scrolls. */
+const LEAST_SCALE = 0.74;
+
+/** Children of the tree that keep its hosts, endpoints and the way between them. */
+interface Nodes {
+  /** The node above each node. */
+  above: Map<string, string>;
+  /** The node below each link, by the link's name. */
+  belowLink: Map<string, string>;
+  hosts: string[];
+}
+
+function nodesOf(topology: Topology): Nodes {
+  const nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  const walk = (functions: Function_[], node: string) => {
+    for (const port of functions) {
+      if (port.node !== node && !nodes.above.has(port.node)) nodes.above.set(port.node, node);
+      if (port.link) nodes.belowLink.set(port.link.name, port.node);
+      walk(port.children ?? [], port.node);
+    }
+  };
+  for (const host of topology.hosts) {
+    nodes.hosts.push(host.name);
+    walk(host.functions, host.name);
+  }
+  return nodes;
+}
+
+/** Writes a word into the upper right corner of a card; an empty one is taken away. */
+function label(card: SVGElement, word: string): void {
+  card.querySelector(".end-word")?.remove();
+  const rect = card.querySelector("rect");
+  if (!word || !rect) return;
+  const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  const at = (name: string) => Number(rect.getAttribute(name));
+  text.setAttribute("class", "end-word");
+  text.setAttribute("x", String(at("x") + at("width") - 8));
+  text.setAttribute("y", String(at("y") + 14));
+  text.textContent = word;
+  card.append(text);
+}
+
+/** The drawing in its box. */
+export class Tree {
+  #box: HTMLElement;
+  #nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  #choose: (node: string) => void;
+
+  /** `choose` is called with the card that a user has chosen. */
+  constructor(box: HTMLElement, choose: (node: string) => void) {
+    this.#box = box;
+    this.#choose = choose;
+  }
+
+  get hosts(): string[] {
+    return this.#nodes.hosts;
+  }
+
+  /** Shows a drawing. */
+  show(drawn: Drawn): void {
+    this.#nodes = nodesOf(drawn.topology);
+    const focused = (document.activeElement as SVGElement | null)?.dataset?.["node"];
+    const parsed = new DOMParser().parseFromString(drawn.svg, "text/html");
+    const svg = parsed.querySelector("svg");
+    if (!svg) return;
+    svg.setAttribute("role", "group");
+    const width = Number(svg.getAttribute("width"));
+    svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
+    this.#box.replaceChildren(document.adoptNode(svg));
+    for (const card of this.#cards()) {
+      // Hosts and endpoints have memory; switches only pass on.
+      if (card.classList.contains("switch")) continue;
+      card.setAttribute("role", "button");
+      card.setAttribute("tabindex", "0");
+      card.setAttribute("aria-label", card.dataset["node"] ?? "");
+      card.addEventListener("click", () => this.#choose(card.dataset["node"]!));
+      card.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        this.#choose(card.dataset["node"]!);
+      });
+      if (card.dataset["node"] === focused) card.focus();
+    }
+  }
+
+  #cards(): SVGElement[] {
+    return [...this.#box.querySelectorAll<SVGElement>("[data-node]")];
+  }
+
+  /** The nodes below the links between two nodes: each names one link. */
+  #way(from: string, to: string): string[] {
+    const up = (node: string) => {
+      const way = [node];
+      for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
+      return way;
+    };
+    const first = up(from);
+    const second = up(to);
+    const common = first.find((node) => second.includes(node));
+    const before = (way: string[]) => way.slice(0, common ? way.indexOf(common) : way.length);
+    return [...before(first), ...before(second)];
+  }
+
+  /** Marks the ends and links of flows, and the card that is chosen so far. */
+  mark(flows: { from: string; to: string }[], armed: string | null): void {
+    const used = new Set(flows.flatMap(({ from, to }) => this.#way(from, to)));
+    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+      link.classList.toggle("is-used", used.has(link.dataset["below"]!));
+    }
+    for (const card of this.#cards()) {
+      const node = card.dataset["node"]!;
+      const isFrom = flows.some((flow) => flow.from === node);
+      const isTo = flows.some((flow) => flow.to === node);
+      card.classList.toggle("is-from", isFrom);
+      card.classList.toggle("is-to", isTo);
+      card.classList.toggle("is-armed", node === armed);
+      label(card, [isFrom && "from", isTo && "to"].filter((word) => word !== false).join(", "));
+      if (!card.hasAttribute("role")) continue;
+      card.setAttribute("aria-pressed", String(node === armed));
+      const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
+      card.setAttribute("aria-label", [node, ...ends].join(", "));
+    }
+  }
+
+  /** Scrolls the drawing, if it has to, until a card is seen. */
+  reveal(node: string | undefined): void {
+    const card = this.#cards().find((it) => it.dataset["node"] === node);
+    const box = this.#box.getBoundingClientRect();
+    const seen = card?.getBoundingClientRect();
+    if (!seen) return;
+    if (seen.right > box.right) this.#box.scrollLeft += seen.right - box.right + 16;
+    if (seen.bottom > box.bottom) this.#box.scrollTop += seen.bottom - box.bottom + 16;
+  }
+
+  /** Outlines what limits a run. */
+  outline(limits: Limit[]): void {
+    const places = new Set(limits.map((limit) => this.nodeOf(limit.place)));
+    const links = new Set(limits.map((limit) => this.#linkOf(limit.place)));
+    for (const card of this.#cards()) {
+      card.classList.toggle("is-limit", places.has(card.dataset["node"]!));
+    }
+    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+      link.classList.toggle("is-limit", links.has(link.dataset["below"]!));
+    }
+  }
+
+  /** The node below a link, which is named or given as `PORT -> PORT`. */
+  #linkOf(place: string): string | undefined {
+    const named = this.#nodes.belowLink.get(place);
+    const [first, second] = place.split(" -> ").map((end) => this.nodeOf(end));
+    if (named || !first || !second) return named;
+    return this.#nodes.above.get(first) === second ? first : second;
+  }
+
+  /** The node that a place is, or is part of; `null` if it is a link or a flow. */
+  nodeOf(place: string): string | null {
+    const known = (name: string) =>
+      this.#nodes.hosts.includes(name) || this.#nodes.above.has(name) ? name : null;
+    return known(place) ?? known(place.slice(0, Math.max(0, place.lastIndexOf("."))));
+  }
+}
+
+/** The words of a legend of loads: the steps of the drawing's colours. */
+export const STEPS = ["idle", "below 50 %", "50 to 75 %", "75 to 90 %", "90 % or more"];
+
+/** The busiest direction of a run. */
+export function busiest(loads: DirectionLoad[]): DirectionLoad | undefined {
+  return loads.reduce<DirectionLoad | undefined>(
+    (most, load) => (most && most.busy_share >= load.busy_share ? most : load),
+    undefined,
+  );
+}
