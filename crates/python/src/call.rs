@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use crate::error::Failure;
 
 /// Longest time between two looks for signals, such as that of Ctrl-C.
-const SIGNALS: Duration = Duration::from_millis(50);
+pub const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Makes a call without the GIL.
 pub fn without_gil<T: Send>(
@@ -33,7 +33,7 @@ fn caught<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 }
 
 /// Looks for signals in the thread that calls.
-fn look_for_signals() -> Result<(), Failure> {
+pub fn look_for_signals() -> Result<(), Failure> {
     Ok(Python::attach(|py| py.check_signals())?)
 }
 
