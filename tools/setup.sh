@@ -28,7 +28,8 @@ if [ "$target" != run ]; then
   if lacks pkg-config; then packages+=(pkg-config); fi
   if ! [ -e /usr/include/rdma/fabric.h ]; then packages+=(libfabric-dev); fi
   if lacks ip; then packages+=(iproute2); fi
-  # Processes that simulate a lab together are tested on Open MPI. Its bindings are made by libclang.
+  # Processes that simulate a lab together, and examples in C and Python, are tested on Open MPI. Its
+  # bindings are made by libclang.
   if lacks mpirun; then packages+=(openmpi-bin); fi
   if lacks mpicc; then packages+=(libopenmpi-dev); fi
   if ! compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null; then

@@ -5,9 +5,9 @@
 use std::ops::Range;
 use std::pin::pin;
 
-use crosslane_host::ErrorKind::{InvalidArgument, Timeout};
+use crosslane_host::ErrorKind::{Data, InvalidArgument, Timeout};
 use crosslane_host::{
-    Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, RemoteMemory, setters,
+    Clock, DmaMemory, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, RemoteMemory, setters,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
@@ -21,6 +21,8 @@ use crate::messages::{PeerTarget, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
+/// Bytes that are read at once for a checksum.
+const STEP_BYTES: u64 = 1 << 16;
 /// Time after a transfer's deadline for the server to report how it ended.
 const LAST_WORDS: Picoseconds = Picoseconds::from_secs(2);
 
@@ -93,6 +95,32 @@ impl Outcome {
             Picoseconds::ZERO => 0.0,
             elapsed => self.report.bytes as f64 / elapsed.as_seconds(),
         }
+    }
+
+    /// Compares the server's checksum, if the transfer had [one](TransferOptions::checksum) and was
+    /// made from its beginning, with this node's memory: of a round trip, with what was sent.
+    ///
+    /// # Errors
+    /// Data that were changed on the way, and memory that cannot be read.
+    pub fn check<G: RdmaRegion>(&self, memory: &MemoryPart<G>) -> Result<()> {
+        let Some(theirs) = self.report.checksum else { return Ok(()) };
+        let mut own = crc32fast::Hasher::new();
+        let mut step = vec![0; STEP_BYTES as usize];
+        let Range { start, end } = memory.range;
+        for at in (start..end).step_by(STEP_BYTES as usize) {
+            let step = &mut step[..(end - at).min(STEP_BYTES) as usize];
+            memory.region.memory().read(at, step)?;
+            own.update(step);
+        }
+        let own = own.finalize();
+        if own == theirs {
+            return Ok(());
+        }
+        let why = format!(
+            "data were changed on the way: CRC-32 {own:08x} here, {theirs:08x} at the server"
+        );
+        let bytes = self.report.bytes;
+        Err(BridgeError::new(Stage::Request, Data, why).arrived(bytes, bytes))
     }
 }
 

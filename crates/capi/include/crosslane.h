@@ -188,6 +188,9 @@
 // The server computes a checksum of the data, and the client compares.
 #define CROSSLANE_BRIDGE_CHECKSUM 1
 
+// A kind of transfer: from the card's memory into that of a card of another server.
+#define CROSSLANE_BRIDGE_TO_PEER 4
+
 // A connection to a bridge's server.
 typedef struct crosslane_bridge crosslane_bridge;
 
@@ -688,10 +691,17 @@ typedef struct crosslane_bridge_job {
   uint64_t bytes;
   // Longest time, in ns; 0 for a minute.
   uint64_t timeout_ns;
-  // CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD or CROSSLANE_DMA_THROUGH_CARD.
+  // CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD, CROSSLANE_DMA_THROUGH_CARD or
+  // CROSSLANE_BRIDGE_TO_PEER.
   uint32_t kind;
-  // CROSSLANE_BRIDGE_* that hold, joined by |.
+  // CROSSLANE_BRIDGE_CHECKSUM, or 0.
   uint32_t flags;
+  // Address and port of the other server, as the first one reaches it (to a peer only).
+  const char *peer_server;
+  // Name of its card.
+  const char *peer_card;
+  // First byte of that card's memory.
+  uint64_t peer_address;
 } crosslane_bridge_job;
 
 #ifdef __cplusplus

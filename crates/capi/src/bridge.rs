@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 use std::time::Duration;
 
+use crosslane::bridge::messages::PeerTarget;
 use crosslane::bridge::{CardPlace, Client, Identity, Key, MemoryPart, TransferOptions};
 use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane::network::{MachineClock, Network, Provider, Region, SharedKey, Trust};
@@ -26,6 +27,9 @@ const MOST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The server computes a checksum of the data, and the client compares.
 pub const CROSSLANE_BRIDGE_CHECKSUM: u32 = 1;
+
+/// A kind of transfer: from the card's memory into that of a card of another server.
+pub const CROSSLANE_BRIDGE_TO_PEER: u32 = 4;
 
 /// A connection to a bridge's server.
 pub struct crosslane_bridge {
@@ -75,10 +79,17 @@ pub struct crosslane_bridge_job {
     pub bytes: u64,
     /// Longest time, in ns; 0 for a minute.
     pub timeout_ns: u64,
-    /// CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD or CROSSLANE_DMA_THROUGH_CARD.
+    /// CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD, CROSSLANE_DMA_THROUGH_CARD or
+    /// CROSSLANE_BRIDGE_TO_PEER.
     pub kind: u32,
-    /// CROSSLANE_BRIDGE_* that hold, joined by |.
+    /// CROSSLANE_BRIDGE_CHECKSUM, or 0.
     pub flags: u32,
+    /// Address and port of the other server, as the first one reaches it (to a peer only).
+    pub peer_server: *const c_char,
+    /// Name of its card.
+    pub peer_card: *const c_char,
+    /// First byte of that card's memory.
+    pub peer_address: u64,
 }
 
 sized!(crosslane_bridge_attr, crosslane_bridge_job);
@@ -295,6 +306,19 @@ fn part(
     Ok(MemoryPart { region: object.region.clone(), range })
 }
 
+/// Reads the far end of a transfer between cards, if there is one.
+///
+/// # Safety
+/// The texts of the job are NULL or end with a NUL.
+unsafe fn peer(job: &crosslane_bridge_job) -> Result<Option<PeerTarget>> {
+    // SAFETY: as the caller promises.
+    let (server, card) = unsafe {
+        (optional(job.peer_server, "peer's server")?, optional(job.peer_card, "peer's card")?)
+    };
+    let address = job.peer_address;
+    Ok(server.zip(card).map(|(server, card)| PeerTarget { server, card, address }))
+}
+
 /// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely
 /// refused it, makes the connection unusable.
 ///
@@ -303,7 +327,7 @@ fn part(
 /// @return 0, or a negative number of errno.h.
 ///
 /// # Safety
-/// `job` and `completion` are NULL or valid, and the job's card is NULL or ends with a NUL.
+/// `job` and `completion` are NULL or valid, and the job's texts are NULL or end with a NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crosslane_bridge_transfer(
     bridge: *const crosslane_bridge,
@@ -313,9 +337,9 @@ pub unsafe extern "C" fn crosslane_bridge_transfer(
     guard("crosslane_bridge_transfer", || {
         let bridge = handle::get::<BridgeObject>(bridge)?;
         // SAFETY: as the caller promises.
-        let (job, card) = unsafe {
+        let (job, card, peer) = unsafe {
             let job = structs::read(job)?;
-            (job, structs::text(job.card, "name of the card")?)
+            (job, structs::text(job.card, "name of the card")?, peer(&job)?)
         };
         if job.flags & !CROSSLANE_BRIDGE_CHECKSUM != 0 {
             let sentence = format!("there are no such bridge flags {:#x}", job.flags);
@@ -329,15 +353,29 @@ pub unsafe extern "C" fn crosslane_bridge_transfer(
         let to = || part(&bridge, job.to, job.to_offset, job.bytes);
         let client = &bridge.client;
         let posted = client.clock().now();
-        let outcome = match job.kind {
-            CROSSLANE_DMA_TO_CARD => block_on(client.put(&from()?, &place, &options, |_| {}))?,
-            CROSSLANE_DMA_FROM_CARD => block_on(client.get(&place, &to()?, &options, |_| {}))?,
+        let (outcome, near) = match job.kind {
+            CROSSLANE_DMA_TO_CARD => {
+                let from = from()?;
+                (block_on(client.put(&from, &place, &options, |_| {}))?, Some(from))
+            }
+            CROSSLANE_DMA_FROM_CARD => {
+                let to = to()?;
+                (block_on(client.get(&place, &to, &options, |_| {}))?, Some(to))
+            }
             CROSSLANE_DMA_THROUGH_CARD => {
                 let (from, to) = (from()?, to()?);
-                block_on(client.round_trip(&place.card, &from, &to, &options, |_| {}))?
+                let trip = client.round_trip(&place.card, &from, &to, &options, |_| {});
+                (block_on(trip)?, Some(from))
+            }
+            CROSSLANE_BRIDGE_TO_PEER => {
+                let missing = || Failure::argument("the peer's server or card is NULL");
+                let copy =
+                    client.copy(&place, peer.ok_or_else(missing)?, job.bytes, &options, |_| {});
+                (block_on(copy)?, None)
             }
             kind => return Err(Failure::argument(format!("there is no kind of transfer {kind}"))),
         };
+        near.map_or(Ok(()), |near| outcome.check(&near))?;
         if !completion.is_null() {
             let made = crosslane_completion {
                 size: 0,

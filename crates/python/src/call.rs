@@ -16,9 +16,9 @@ use pyo3::prelude::*;
 use crate::error::Failure;
 
 /// Longest time between two looks for signals, such as that of Ctrl-C.
-const SIGNALS: Duration = Duration::from_millis(50);
-/// Polls of a future between two looks at the clock, which takes a tenth of a microsecond: short calls
-/// end without one.
+pub const SIGNALS: Duration = Duration::from_millis(50);
+/// Polls of a future between two looks at the clock, which takes a tenth of a microsecond: short
+/// calls end without one.
 const POLLS: u32 = 8;
 
 /// Makes a call without the GIL.
@@ -36,7 +36,7 @@ fn caught<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
 }
 
 /// Looks for signals in the thread that calls.
-fn look_for_signals() -> Result<(), Failure> {
+pub fn look_for_signals() -> Result<(), Failure> {
     Ok(Python::attach(|py| py.check_signals())?)
 }
 

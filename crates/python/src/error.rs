@@ -5,12 +5,13 @@ use std::any::Any;
 use std::fmt::Display;
 
 use crosslane::bench::BenchError;
+use crosslane::bridge::BridgeError;
 use crosslane::driver::network_processor::NetworkError;
 use crosslane::driver::{DriverError, TransferError};
 use crosslane::experiment::ExperimentError;
 use crosslane::experiment::sweep::SweepError;
 use crosslane::explain::ExplainError;
-use crosslane::host::{BusError, ErrorKind};
+use crosslane::host::{BusError, ErrorKind, RdmaError};
 use crosslane::lab::{LabError, RunError, Stuck};
 use crosslane::open::OpenError;
 use pyo3::prelude::*;
@@ -32,9 +33,18 @@ pub enum Failure {
         kind: ErrorKind,
         /// Sentence for people.
         message: String,
-        /// Further attributes, numbers of bytes.
-        details: Vec<(&'static str, u64)>,
+        /// Further attributes.
+        details: Vec<(&'static str, Detail)>,
     },
+}
+
+/// An attribute of an exception.
+#[derive(Debug, IntoPyObject)]
+pub enum Detail {
+    /// A number of bytes.
+    Bytes(u64),
+    /// A word.
+    Word(String),
 }
 
 impl Failure {
@@ -95,8 +105,8 @@ impl From<Failure> for PyErr {
         };
         let raised = Python::attach(|py| {
             let named = PyDict::new(py);
-            for (name, bytes) in details {
-                named.set_item(name, bytes)?;
+            for (name, detail) in details {
+                named.set_item(name, detail)?;
             }
             let class = py.import(MODULE)?.getattr(class)?;
             let arguments = PyTuple::new(py, [message, kind_word(kind)])?;
@@ -130,6 +140,7 @@ macro_rules! exceptions {
 }
 exceptions!(
     BusError: "BusError",
+    RdmaError: "RdmaError",
     LabError: "LabError",
     Stuck: "Stuck",
 );
@@ -146,15 +157,29 @@ impl From<DriverError> for Failure {
 
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
-        let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
+        let (moved, total) = (Detail::Bytes(error.moved_bytes), Detail::Bytes(error.total_bytes));
+        let details = vec![("moved_bytes", moved), ("total_bytes", total)];
         let (kind, message) = (error.kind(), error.to_string());
         Self::Said { class: "TransferError", kind, message, details }
     }
 }
 
+impl From<BridgeError> for Failure {
+    fn from(error: BridgeError) -> Self {
+        let details = vec![
+            ("stage", Detail::Word(error.stage.to_string())),
+            ("arrived_bytes", Detail::Bytes(error.arrived_bytes)),
+            ("total_bytes", Detail::Bytes(error.total_bytes)),
+        ];
+        let (kind, message) = (error.kind(), error.to_string());
+        Self::Said { class: "BridgeError", kind, message, details }
+    }
+}
+
 impl From<NetworkError> for Failure {
     fn from(error: NetworkError) -> Self {
-        let details = vec![("moved_bytes", error.moved_bytes), ("total_bytes", error.total_bytes)];
+        let (moved, total) = (Detail::Bytes(error.moved_bytes), Detail::Bytes(error.total_bytes));
+        let details = vec![("moved_bytes", moved), ("total_bytes", total)];
         let (kind, message) = (error.kind(), error.to_string());
         Self::Said { class: "NetworkError", kind, message, details }
     }

@@ -66,7 +66,10 @@ impl<T: Send + Sync> Kept<T> {
         py: Python<'_>,
         call: impl FnOnce(&mut State, &T) -> Result<R, Failure> + Send,
     ) -> PyResult<R> {
-        self.session.call(py, |state| call(state, &*self.get()?))
+        self.session.call(py, |state| {
+            let value = self.get()?;
+            call(state, &value)
+        })
     }
 
     /// Closes it, if it is open: by `close`, once `prepare` has not failed.
@@ -83,7 +86,9 @@ impl<T: Send + Sync> Kept<T> {
             return Ok(());
         }
         self.session.call(py, |state| {
-            prepare(state, &*self.get()?)?;
+            let value = self.get()?;
+            prepare(state, &value)?;
+            drop(value);
             let taken = lock(&self.value.0).take();
             // No other call of the session is under way that could have it.
             taken.and_then(Arc::into_inner).map_or(Ok(()), |value| close(state, value))

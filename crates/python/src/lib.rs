@@ -4,6 +4,7 @@
 //! Read first: `python/crosslane/__init__.py`, then `Lab` and `Session`. Every call into the other
 //! crates is made without the GIL by `call`, which also makes panics exceptions.
 
+mod bridge;
 mod buffer;
 mod call;
 mod card;
@@ -54,6 +55,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(text, module)?)?;
     module.add_function(wrap_pyfunction!(pattern, module)?)?;
     module.add_function(wrap_pyfunction!(open::open, module)?)?;
+    module.add_function(wrap_pyfunction!(bridge::bridge, module)?)?;
+    module.add_class::<bridge::BridgeBuffer>()?;
+    module.add_class::<bridge::BridgeClient>()?;
+    module.add_class::<bridge::BridgeCompleted>()?;
+    module.add_class::<bridge::BridgeTransfer>()?;
+    module.add_class::<bridge::RemoteCard>()?;
     module.add_class::<buffer::Buffer>()?;
     module.add_class::<card::Card>()?;
     module.add_class::<host::Host>()?;

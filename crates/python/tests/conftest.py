@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,41 @@ def program(*arguments: str) -> Any:
     command = [str(PROGRAM), *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(done.stdout)
+
+
+def mpirun(ranks: int, *arguments: str) -> str:
+    """The output of Python programs that are the ranks of an MPI job on this machine."""
+    if shutil.which("mpirun") is None and "CROSSLANE_CI" not in os.environ:
+        pytest.skip("there is no mpirun: install openmpi-bin")
+    # `root` runs them, and they may be more than the cores.
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks)]
+    command += [sys.executable, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@dataclass
+class Server:
+    """A bridge's server."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+
+@contextlib.contextmanager
+def served(*arguments: str, network: str = "tls") -> Iterator[Server]:
+    """A bridge's server with a card of a lab, and more arguments of the program."""
+    command = [str(PROGRAM), "bridge", "serve", "--device", "lab:sbdt:crosslane"]
+    command += ["--listen", "127.0.0.1:0", "--network", network, *arguments]
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=pipe, stderr=null, text=True) as process:
+        try:
+            assert process.stdout is not None
+            # It says where it is when it is ready.
+            yield Server(process, process.stdout.readline().split()[-1])
+        finally:
+            process.kill()
 
 
 def in_child(call: Callable[[], None]) -> int:

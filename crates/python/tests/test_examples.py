@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from conftest import mpirun, served
 
 EXAMPLES = Path(__file__).parents[3] / "examples/python"
 NOTEBOOK = EXAMPLES / "what_will_my_topology_give.ipynb"
@@ -88,3 +89,24 @@ def test_card_example() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "register 0x10 is 42, read in 463173 ps\n"
+
+
+def two_nodes(*arguments: str) -> None:
+    """Runs the example on two ranks, which compare what they get."""
+    program = str(EXAMPLES / "two_nodes.py")
+    printed = mpirun(2, "-m", "mpi4py", program, "--network", "tls", "--mib", "2", *arguments)
+    moved = re.findall(r"rank (\d): (.*): (\d+) B, (?:\d+\.\d) MB/s\n", printed)
+    # What a rank prints comes in its order.
+    assert sorted(moved, key=lambda it: it[0]) == [
+        ("0", "array to the card of node 1", str(2 << 20)),
+        ("0", "array from the own card", str(2 << 20)),
+        ("1", "array from the own card", str(2 << 20)),
+        ("1", "from card to card", str(2 << 20)),
+    ]
+    assert printed.count("every number is as it should be\n") == 2, printed
+
+
+def test_two_nodes_example() -> None:
+    two_nodes()
+    with served() as first, served() as second:
+        two_nodes(first.address, second.address)

@@ -5,6 +5,7 @@ use crate::support;
 
 use crosslane_bridge::messages::PeerTarget;
 use crosslane_bridge::{Guard, Identity, Key, Mode, NaiveStep, Policy, Stage};
+use crosslane_host::ErrorKind;
 use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
 
@@ -34,6 +35,10 @@ fn what_is_put_comes_back_whatever_its_size() {
             assert!(bytes_of(&destination) == pattern(bytes, bytes as u8), "{bytes} B");
             let checksum = Some(crc32fast::hash(&pattern(bytes, bytes as u8)));
             assert_eq!([put.report.checksum, got.report.checksum], [checksum; 2], "{bytes} B");
+            assert_eq!((put.check(&source), got.check(&destination)), (Ok(()), Ok(())));
+            let other = scene.filled(bytes, bytes as u8 + 1).await;
+            let changed = got.check(&other).expect_err("other data");
+            assert_eq!((changed.kind(), changed.arrived_bytes), (ErrorKind::Data, bytes));
         }
         assert_eq!(client.cards().await.expect("it answers"), [CARD]);
         client.close().await;
@@ -47,9 +52,11 @@ fn a_round_trip_goes_through_the_stream() {
         let client = scene.client().await;
         for bytes in [4, 16_384, 300_000, MIB] {
             let (source, back) = (scene.filled(bytes, 3).await, scene.empty(bytes).await);
-            let trip = client.round_trip(CARD, &source, &back, &options(), |_| {}).await;
+            let checked = options().with_checksum(true);
+            let trip = client.round_trip(CARD, &source, &back, &checked, |_| {}).await;
             let trip = trip.expect("it comes back");
             assert!(bytes_of(&back) == pattern(bytes, 3), "{bytes} B");
+            assert_eq!(trip.check(&source), Ok(()));
             assert_eq!(trip.report.stages.len(), 3);
             assert!(trip.report.stages.iter().all(|stage| stage.bytes == bytes));
             // Memory and stream take turns in the same channels.

@@ -7,7 +7,7 @@
 #define BYTES 100000
 
 int main(int count, char **arguments) {
-	CHECK(count == 2);
+	CHECK(count == 3);
 	crosslane_bridge *bridge = NULL;
 	crosslane_bridge_attr attr = {.size = sizeof attr, .network = "carrier pigeons"};
 	FAILS(crosslane_bridge_connect(arguments[1], &attr, &bridge), ENOENT, "carrier pigeons");
@@ -54,6 +54,29 @@ int main(int count, char **arguments) {
 	CHECK(memcmp(in, out, BYTES) == 0);
 	CHECK(remoteAfuShellDMATransfer(near, back, 0, HOST_TO_HOST_MM, &remote, &remote) ==
 	      FPGA_INVALID_PARAM);
+	/* From the card of this server into one of another server. */
+	crosslane_bridge *other = NULL;
+	crosslane_bridge_memory *far = NULL;
+	OK(crosslane_bridge_connect(arguments[2], &attr, &other));
+	OK(crosslane_bridge_memory_create(other, BYTES, &far));
+	job.kind = CROSSLANE_BRIDGE_TO_PEER;
+	job.card_address = 8192;
+	FAILS(crosslane_bridge_transfer(bridge, &job, &done), EINVAL, "peer's server or card is NULL");
+	job.peer_server = arguments[2];
+	job.peer_card = "card";
+	job.peer_address = 65536;
+	OK(crosslane_bridge_transfer(bridge, &job, &done));
+	CHECK(done.bytes == BYTES);
+	crosslane_bridge_job back_from_peer = {.size = sizeof job, .card = "card", .to = far};
+	back_from_peer.card_address = 65536;
+	back_from_peer.bytes = BYTES;
+	back_from_peer.kind = CROSSLANE_DMA_FROM_CARD;
+	OK(crosslane_bridge_transfer(other, &back_from_peer, NULL));
+	memset(in, 0, BYTES);
+	OK(crosslane_bridge_memory_read(far, 0, in, BYTES));
+	CHECK(memcmp(in, out, BYTES) == 0);
+	OK(crosslane_bridge_memory_destroy(far));
+	OK(crosslane_bridge_close(other));
 	job.card = "no such card";
 	CHECK(crosslane_bridge_transfer(bridge, &job, NULL) < 0);
 	CHECK(strstr(crosslane_last_error()->sentence, "no such card") != NULL);

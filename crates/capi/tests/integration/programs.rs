@@ -3,13 +3,16 @@
 //! the installed library.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 
 use crosslane::bridge::{Server, ServerOptions};
 use crosslane::host::RdmaListener;
 use crosslane::network::{MachineClock, Network, Provider};
-use crosslane::open::AnyRdma;
+use crosslane::open::{AnyRdma, Session};
 use crosslane_serve::{ServedDevice, Server as VfioUserServer};
+use futures_channel::oneshot;
 
 use crate::header::crate_folder;
 use crate::library::{has, installed, run};
@@ -164,9 +167,12 @@ fn header_alone_compiles_as_old_and_new_languages() {
 }
 
 fn example(name: &str) -> PathBuf {
-    let source = crate_folder().join("../../examples/c").join(name);
     let c: Vec<&str> = C.iter().copied().filter(|flag| *flag != "-std=c11").collect();
-    compiled("cc", &c, &source, false)
+    compiled("cc", &c, &example_source(name), false)
+}
+
+fn example_source(name: &str) -> PathBuf {
+    crate_folder().join("../../examples/c").join(name)
 }
 
 #[test]
@@ -180,32 +186,95 @@ fn programs_of_the_papers_run() {
     passes("ports.c");
 }
 
+/// Runs a program, with the addresses of bridges' servers, each with a card of a lab.
+fn beside_servers(names: &[&str], program: impl FnOnce(Vec<String>) -> Command) -> Output {
+    type Served = (String, oneshot::Sender<()>, JoinHandle<()>);
+    let served = names.iter().map(|name| -> Served {
+        let (name, (tell, told)) = ((*name).to_owned(), mpsc::channel());
+        let (stop, stopped) = oneshot::channel();
+        let thread = std::thread::spawn(move || {
+            let session = Session::open("lab:kc705:crosslane").expect("a shipped lab");
+            session.run_free(async {
+                let clock = MachineClock::new();
+                let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
+                let cards = vec![(name, session.device(0).await.expect("an engine"))];
+                let rdma = AnyRdma::new(network, session.bus());
+                let options = ServerOptions::default();
+                let server = Server::new(cards, rdma, clock, options, |_| {}).await;
+                let server = server.expect("a server");
+                let listener = server.listen("127.0.0.1:0").await.expect("a free port");
+                tell.send(listener.address()).expect("it is waited for");
+                let end = async {
+                    let _ = stopped.await;
+                };
+                server.serve(listener, end).await.expect("its clients end well");
+            });
+        });
+        (told.recv().expect("a server"), stop, thread)
+    });
+    let served: Vec<Served> = served.collect();
+    let addresses = served.iter().map(|(address, ..)| address.clone()).collect();
+    let output = program(addresses).output().expect("the program runs");
+    for (_, stop, thread) in served {
+        let _ = stop.send(());
+        thread.join().expect("no panic");
+    }
+    output
+}
+
+/// Text that a program has printed, and its errors.
+fn printed(output: &Output) -> [String; 2] {
+    [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned())
+}
+
 #[test]
 fn client_of_a_bridge_moves_memory() {
     let program = compiled("cc", &C, &test_source("bridge.c"), false);
-    let session = crosslane::open::Session::open("lab:kc705:crosslane").expect("a shipped lab");
-    let printed = session.run_free(async {
-        let clock = MachineClock::new();
-        let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
-        let cards = vec![("card".to_owned(), session.device(0).await.expect("an engine"))];
-        let rdma = AnyRdma::new(network, session.bus());
-        let options = ServerOptions::default();
-        let server = Server::new(cards, rdma, clock, options, |_| {}).await.expect("a server");
-        let listener = server.listen("127.0.0.1:0").await.expect("a free port");
-        let (address, (stop, stopped)) = (listener.address(), futures_channel::oneshot::channel());
-        let running = std::thread::spawn(move || {
-            let output = started(&program).arg(address).output();
-            let _ = stop.send(());
-            output
-        });
-        let end = async {
-            let _ = stopped.await;
-        };
-        server.serve(listener, end).await.expect("its clients end well");
-        running.join().expect("no panic").expect("the program runs")
+    let output = beside_servers(&["card"; 2], |addresses| {
+        let mut command = started(&program);
+        command.args(addresses);
+        command
     });
-    let error = String::from_utf8_lossy(&printed.stderr).into_owned();
-    assert_eq!((String::from_utf8_lossy(&printed.stdout).as_ref(), &*error), ("passed\n", ""));
+    assert_eq!(printed(&output), ["passed\n", ""]);
+}
+
+#[test]
+fn two_ranks_move_arrays_between_their_cards() {
+    if !(has("mpicc") && has("mpirun")) {
+        let is_ci = std::env::var_os("CROSSLANE_CI").is_some();
+        assert!(!is_ci, "no mpicc or mpirun: install libopenmpi-dev and openmpi-bin");
+        eprintln!("skipped: there is no mpicc or mpirun (libopenmpi-dev, openmpi-bin)");
+        return;
+    }
+    let program = compiled("mpicc", &C, &example_source("two_nodes.c"), false);
+    let mpirun = |addresses: Vec<String>, more: &[&str]| {
+        // `root` runs them, and they may be more than the cores.
+        let mut command = started(Path::new("mpirun"));
+        command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).arg(&program);
+        command.args(addresses).args(more);
+        command
+    };
+    let output = beside_servers(&["fpga0"; 2], |addresses| mpirun(addresses, &["tcp"]));
+    let [out, error] = printed(&output);
+    assert!(output.status.success(), "{out}{error}");
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    let beginnings = [
+        "rank 0: array from the own card: 2097152 B, ",
+        "rank 0: array to the card of node 1: 2097152 B, ",
+        "rank 0: every number is as it should be",
+        "rank 1: array from card to card: 2097152 B, ",
+        "rank 1: array from the own card: 2097152 B, ",
+        "rank 1: array to the own card: 2097152 B, ",
+        "rank 1: every number is as it should be",
+    ];
+    assert_eq!(lines.len(), beginnings.len(), "{out}");
+    assert!(lines.iter().zip(beginnings).all(|(line, words)| line.starts_with(words)), "{out}");
+    // One rank's error ends both.
+    let output = mpirun(vec!["127.0.0.1:1".to_owned(); 2], &["carrier pigeons"]).output();
+    let output = output.expect("mpirun runs");
+    assert!(!output.status.success());
+    assert!(printed(&output)[1].contains("two_nodes: rank "), "{output:?}");
 }
 
 /// The paper has 0.0265 GB/s for 64 B, and 0.0277 and 1.62 GB/s for 2048 B; its counters show 16

@@ -330,8 +330,8 @@ tables! {
         /// A network processor (docs/network-processor.md). It needs `bar0` for its registers,
         /// `bar2` for its windows of requests and `bar4` for its put window.
         network_processor: Table(&NETWORK_PROCESSOR) => Nothing;
-        /// MSI-X of a core outside of the lab that takes its place (docs/tutorials/own-core.md). The
-        /// devices above have theirs.
+        /// MSI-X of a core outside of the lab that takes its place
+        /// (docs/tutorials/own-core.md). The devices above have theirs.
         msix: Table(&MSIX) => Nothing;
     }
 

@@ -93,9 +93,8 @@ pub fn write(header: &Header, payload: &[u8], out: &mut Vec<u8>) {
     let Attributes { relaxed_ordering, no_snoop, id_based_ordering } = header.attributes;
     let (tag, length) = (header.tag.0, header.length_dw % 1024);
     out.push(fmt_and_type(header));
-    out.push(
-        (tag >> 9 & 1) as u8 * 0x80 | (tag >> 8 & 1) as u8 * 8 | u8::from(id_based_ordering) << 2,
-    );
+    let high_tag = (tag >> 9 & 1) << 7 | (tag >> 8 & 1) << 3;
+    out.push(high_tag as u8 | u8::from(id_based_ordering) << 2);
     let attributes = u8::from(relaxed_ordering) << 5 | u8::from(no_snoop) << 4;
     out.push(u8::from(header.poisoned) << 6 | attributes | (length >> 8) as u8);
     out.push(length as u8);

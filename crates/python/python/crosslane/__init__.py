@@ -10,6 +10,7 @@
 
 from crosslane._errors import (
     ArgumentError,
+    BridgeError,
     BusError,
     ClosedError,
     DeadlineError,
@@ -23,12 +24,17 @@ from crosslane._errors import (
     PanicError,
     PlanError,
     PortError,
+    RdmaError,
     RunError,
     Stuck,
     SweepError,
     TransferError,
 )
 from crosslane._native import (
+    BridgeBuffer,
+    BridgeClient,
+    BridgeCompleted,
+    BridgeTransfer,
     Buffer,
     Card,
     Check,
@@ -44,6 +50,7 @@ from crosslane._native import (
     PeerMemory,
     Plan,
     Port,
+    RemoteCard,
     RunningLab,
     Session,
     SlotReceiver,
@@ -52,6 +59,7 @@ from crosslane._native import (
     Transfer,
     Window,
     __version__,
+    bridge,
     open,
     pattern,
 )
@@ -60,6 +68,11 @@ from crosslane._sweep import sweep
 
 __all__ = [
     "ArgumentError",
+    "BridgeBuffer",
+    "BridgeClient",
+    "BridgeCompleted",
+    "BridgeError",
+    "BridgeTransfer",
     "Buffer",
     "BusError",
     "Card",
@@ -88,6 +101,8 @@ __all__ = [
     "PlanError",
     "Port",
     "PortError",
+    "RdmaError",
+    "RemoteCard",
     "Result",
     "Rows",
     "RunError",
@@ -103,6 +118,7 @@ __all__ = [
     "Why",
     "Window",
     "__version__",
+    "bridge",
     "open",
     "pattern",
     "sweep",

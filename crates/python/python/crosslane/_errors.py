@@ -13,7 +13,7 @@ class Error(Exception):
     #: `timeout`, `link_down`, `denied`, `data`, `cancelled` or `failed`.
     kind: str
 
-    def __init__(self, message: str, kind: str = "failed", **details: int) -> None:
+    def __init__(self, message: str, kind: str = "failed", **details: Any) -> None:
         super().__init__(message)
         self.kind = kind
         self._details = details
@@ -22,7 +22,7 @@ class Error(Exception):
         return _again, (type(self), str(self), self.kind, self._details)
 
 
-def _again(cls: type[Error], message: str, kind: str, details: dict[str, int]) -> Error:
+def _again(cls: type[Error], message: str, kind: str, details: dict[str, Any]) -> Error:
     """Makes an exception of another process."""
     return cls(message, kind, **details)
 
@@ -87,6 +87,35 @@ class PortError(Error):
     """A TLP that cannot be sent: malformed, against the function's settings, or without credits."""
 
 
+class BridgeError(Error):
+    """A server that cannot be reached or refuses, or a transfer with a card of another node that
+    has failed. The connection is unusable afterwards, unless the server has merely refused."""
+
+    #: Part of the transfer that failed: `connection`, `request`, `RDMA read`, `DMA`, ….
+    stage: str
+    #: Bytes that have arrived, from the start.
+    arrived_bytes: int
+    #: Bytes of the transfer; 0 if none had begun.
+    total_bytes: int
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "failed",
+        stage: str = "request",
+        arrived_bytes: int = 0,
+        total_bytes: int = 0,
+    ) -> None:
+        self.stage, self.arrived_bytes, self.total_bytes = stage, arrived_bytes, total_bytes
+        super().__init__(
+            message, kind, stage=stage, arrived_bytes=arrived_bytes, total_bytes=total_bytes
+        )
+
+
+class RdmaError(Error):
+    """A network that cannot be used, or its memory."""
+
+
 class BusError(Error):
     """The host's bus or its memory refused."""
 
@@ -96,7 +125,23 @@ class ExperimentError(Error):
 
 
 class SweepError(Error):
-    """A sweep with an impossible value."""
+    """A sweep with an impossible value, or whose executor has failed."""
+
+    #: Rows of the points that have ended, in the order of the grid; `sweep(…, done=error.rows)`
+    #: makes the others.
+    rows: list[dict[str, Any]]
+    #: Points without a row, because the executor has failed.
+    missing: list[dict[str, Any]]
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "failed",
+        rows: list[dict[str, Any]] | None = None,
+        missing: list[dict[str, Any]] | None = None,
+    ) -> None:
+        self.rows, self.missing = rows or [], missing or []
+        super().__init__(message, kind, rows=self.rows, missing=self.missing)
 
 
 class ExplainError(Error):

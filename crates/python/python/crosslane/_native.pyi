@@ -33,6 +33,23 @@ def open(
     """Opens cards by their names: `lab:LAB`, `lab:LAB/ENDPOINT`, `vfio:ADDRESS`,
     `vfio-user:SOCKET`; or those of a lab, all of its first host or the one named by `endpoint`."""
 
+def bridge(
+    server: str,
+    *,
+    network: Literal["verbs", "efa", "shm", "tls", "tcp"] | None = None,
+    name: str = "anybody",
+    key: str | PathLike[str] | None = None,
+    trust_network: bool = False,
+    deadline: float = 60.0,
+) -> BridgeClient:
+    """Connects to a server of `crosslane bridge serve` in at most `deadline` seconds.
+
+    Without a `network`, the fastest that fits the address is taken, as the server does. `name` is
+    the client's in the server's policy; `key` is what both have, as hexadecimal digits or the path
+    of a file with them. On a network that is trusted nothing is sealed over `tls`, and `tcp` may
+    leave this machine.
+    """
+
 @final
 class Lab:
     """A lab: a topology of hosts, switches and cards with its constants. It never changes: what
@@ -720,3 +737,129 @@ class HostMemory:
     def read(self, offset: int = 0, nbytes: int | None = None) -> bytes: ...
     def write(self, offset: int, data: _Bytes) -> None: ...
     def __len__(self) -> int: ...
+
+@final
+class BridgeClient:
+    """A connection to a bridge's server. It makes one transfer after the other; use several for
+    more. A context manager."""
+
+    @property
+    def server(self) -> str: ...
+    @property
+    def network(self) -> str: ...
+    @property
+    def cards(self) -> list[RemoteCard]: ...
+    def card(self, which: int | str | None = None) -> RemoteCard:
+        """A card of the server by its name or number; the first by default."""
+    def buffer(self, bytes: int) -> BridgeBuffer:
+        """Registers memory that the server reads and writes."""
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None:
+        """Closes the connection; transfers in flight end with `ClosedError`."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+@final
+class RemoteCard:
+    """A card of another node. Each transfer fails if it is not complete `deadline` seconds from
+    now. With a `checksum` the server sums up the data, and they are compared."""
+
+    @property
+    def name(self) -> str: ...
+    def to_card(
+        self,
+        data: _Bytes | _DlPack,
+        address: int,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        deadline: float = 60.0,
+        checksum: bool = False,
+    ) -> BridgeTransfer:
+        """Posts a transfer of data to an address of the card's memory."""
+    def from_card(
+        self,
+        target: _Bytes | _DlPack,
+        address: int,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        deadline: float = 60.0,
+        checksum: bool = False,
+    ) -> BridgeTransfer:
+        """Posts a transfer from an address of the card's memory. The data are in `target` when
+        the transfer was waited for."""
+    def through_card(
+        self,
+        data: _Bytes | _DlPack,
+        target: _Bytes | _DlPack,
+        *,
+        deadline: float = 60.0,
+        checksum: bool = False,
+    ) -> BridgeTransfer:
+        """Posts a transfer of data through the card's stream into `target`."""
+    def copy_to(
+        self,
+        far: RemoteCard,
+        address: int,
+        far_address: int,
+        bytes: int,
+        *,
+        deadline: float = 60.0,
+    ) -> BridgeTransfer:
+        """Posts a transfer of this card's memory into that of a card of another server, which
+        this card's server reaches at the address that was given for it. The data do not come
+        here."""
+
+@final
+class BridgeBuffer:
+    """Registered memory of this node. `memoryview(buffer)` and `numpy.frombuffer(buffer)` see its
+    bytes, and a transfer moves them, without a copy. A context manager."""
+
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def close(self) -> None:
+        """Gives the memory back."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __dlpack__(self, **options: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+@final
+class BridgeTransfer:
+    """A transfer with a card of another node that was posted. It can be awaited."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def arrived_bytes(self) -> int:
+        """Bytes that have arrived, as far as the server has said."""
+    @property
+    def done(self) -> bool: ...
+    def wait(self, deadline: float | None = None) -> BridgeCompleted:
+        """Waits for its end, at most `deadline` seconds; it then goes on, and `DeadlineError` is
+        raised."""
+    def cancel(self) -> None:
+        """Has the server end it: it then fails with what has arrived."""
+    def __await__(self) -> Generator[None, None, BridgeCompleted]: ...
+
+@final
+class BridgeCompleted:
+    """Outcome of a transfer with a card of another node."""
+
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def seconds(self) -> float:
+        """Time of this node from the request until all was done."""
+    @property
+    def bytes_per_second(self) -> float: ...
+    @property
+    def why(self) -> str:
+        """Why it was not faster."""
+    @property
+    def report(self) -> dict[str, Any]:
+        """The server's report: times and bytes of every stage."""

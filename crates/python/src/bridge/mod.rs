@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The client of a bridge: data of this program to cards of another node and back, through a server
+//! (`crosslane bridge serve`).
+//!
+//! Read first: [`bridge`], then `link.rs`, which has the connection.
+
+mod buffer;
+mod link;
+mod transfer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::{fmt, fs};
+
+use crosslane::bridge::messages::PeerTarget;
+use crosslane::bridge::{BridgeError, CardPlace, Identity, Key, MemoryPart};
+use crosslane::host::{DmaMemory, RdmaRegion};
+use crosslane::network::Region;
+use pyo3::prelude::*;
+
+use crate::call::without_gil;
+use crate::error::Failure;
+use crate::transfer::{part_of, seconds};
+use crate::view::View;
+use link::{InUse, Link, Wanted, Way};
+
+pub use buffer::BridgeBuffer;
+pub use transfer::{BridgeCompleted, BridgeTransfer};
+
+/// Seconds to connect, and after which a transfer has failed, unless the caller says another time.
+const DEADLINE_SECONDS: f64 = 60.0;
+
+/// A connection to a bridge's server.
+#[pyclass(frozen, module = "crosslane")]
+pub struct BridgeClient {
+    link: Arc<Link>,
+    cards: Vec<Py<RemoteCard>>,
+}
+
+/// A card of another node.
+#[pyclass(frozen, module = "crosslane")]
+pub struct RemoteCard {
+    link: Arc<Link>,
+    #[pyo3(get)]
+    name: String,
+}
+
+/// Reads a key: hexadecimal digits, or the path of a file with them.
+fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Key> {
+    if let Ok(digits) = key.extract::<String>() {
+        return Ok(digits.parse().map_err(|error: BridgeError| Failure::argument(error.why))?);
+    }
+    let path: PathBuf = key.extract().map_err(|_| {
+        Failure::argument("key= is a text of hexadecimal digits, or the path of a file with them")
+    })?;
+    let named =
+        |why: &dyn fmt::Display| Failure::argument(format!("the key in {}: {why}", path.display()));
+    let text = fs::read_to_string(&path).map_err(|error| named(&error))?;
+    Ok(text.parse().map_err(|error: BridgeError| named(&error.why))?)
+}
+
+/// Connects to a bridge's server, and proves the client's identity.
+#[pyfunction]
+#[pyo3(signature = (server, *, network = None, name = "anybody", key = None,
+                    trust_network = false, deadline = DEADLINE_SECONDS))]
+pub fn bridge(
+    py: Python<'_>,
+    server: &str,
+    network: Option<&str>,
+    name: &str,
+    key: Option<&Bound<'_, PyAny>>,
+    trust_network: bool,
+    deadline: f64,
+) -> PyResult<BridgeClient> {
+    let time = seconds("deadline", deadline)?;
+    let identity = Identity { name: name.to_owned(), key: key.map(key_of).transpose()? };
+    let connect = || Link::connect(server, network, identity, trust_network, time);
+    let (link, names) = without_gil(py, connect)?;
+    let cards = names.into_iter().map(|name| Py::new(py, RemoteCard { link: link.clone(), name }));
+    let cards = cards.collect::<PyResult<_>>()?;
+    Ok(BridgeClient { link, cards })
+}
+
+#[pymethods]
+impl BridgeClient {
+    #[getter]
+    fn cards(&self, py: Python<'_>) -> Vec<Py<RemoteCard>> {
+        self.cards.iter().map(|card| card.clone_ref(py)).collect()
+    }
+
+    /// Returns a card by its name or its number.
+    #[pyo3(signature = (which = None))]
+    fn card(&self, py: Python<'_>, which: Option<&Bound<'_, PyAny>>) -> PyResult<Py<RemoteCard>> {
+        let found = match which {
+            None => self.cards.first(),
+            Some(which) => match which.extract::<usize>() {
+                Ok(index) => self.cards.get(index),
+                Err(_) => {
+                    let name: String = which.extract()?;
+                    self.cards.iter().find(|card| card.get().name == name)
+                }
+            },
+        };
+        let missing = || {
+            let names: Vec<&str> = self.cards.iter().map(|it| it.get().name.as_str()).collect();
+            let which = which.map_or_else(String::new, ToString::to_string);
+            let there = names.join(", ");
+            let server = &self.link.server;
+            Failure::argument(format!("{server} has no card {which}; there are {there}"))
+        };
+        Ok(found.ok_or_else(missing)?.clone_ref(py))
+    }
+
+    #[getter]
+    fn server(&self) -> &str {
+        &self.link.server
+    }
+
+    /// Name of the network.
+    #[getter]
+    fn network(&self) -> PyResult<String> {
+        Ok(self.link.network()?)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.link.is_closed()
+    }
+
+    /// Registers memory that the server reaches.
+    fn buffer(&self, py: Python<'_>, bytes: u64) -> PyResult<BridgeBuffer> {
+        BridgeBuffer::new(py, &self.link, bytes)
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.link.close(py)
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_raised))]
+    fn __exit__(&self, py: Python<'_>, _raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.link.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let state = if self.link.is_closed() { ", closed" } else { "" };
+        format!("<crosslane.BridgeClient of {}{state}>", self.link.server)
+    }
+}
+
+/// Memory of this node for one end of a transfer.
+struct Near {
+    part: MemoryPart<Region>,
+    lent: Option<Region>,
+    in_use: Option<InUse>,
+    /// Object that the data go to in the end.
+    sink: Option<View>,
+}
+
+impl Near {
+    /// A part of a buffer, if the object is one.
+    fn of_buffer(
+        link: &Arc<Link>,
+        object: &Bound<'_, PyAny>,
+        start: u64,
+        stop: Option<u64>,
+    ) -> Result<Option<Self>, Failure> {
+        let Ok(buffer) = object.cast::<BridgeBuffer>() else { return Ok(None) };
+        let (part, in_use) = buffer.get().part(link, start, stop)?;
+        Ok(Some(Self { part, lent: None, in_use: Some(in_use), sink: None }))
+    }
+
+    /// Memory with a copy of data, or the buffer that they are in.
+    fn source(
+        link: &Arc<Link>,
+        data: &Bound<'_, PyAny>,
+        start: u64,
+        stop: Option<u64>,
+    ) -> PyResult<Self> {
+        if let Some(near) = Self::of_buffer(link, data, start, stop)? {
+            return Ok(near);
+        }
+        let view = View::of(data)?;
+        let taken = part_of(view.bytes(), start, stop)?;
+        let bytes = taken.end - taken.start;
+        let region = link.memory(data.py(), bytes)?;
+        let write =
+            |from: &[u8]| region.memory().write(0, &from[taken.start as usize..taken.end as usize]);
+        view.with(data.py(), write).map_err(Failure::from)?;
+        let part = MemoryPart { region: region.clone(), range: 0..bytes };
+        Ok(Self { part, lent: Some(region), in_use: None, sink: None })
+    }
+
+    /// Memory whose data go to an object, or a buffer.
+    fn target(
+        link: &Arc<Link>,
+        target: &Bound<'_, PyAny>,
+        start: u64,
+        stop: Option<u64>,
+    ) -> PyResult<Self> {
+        if let Some(near) = Self::of_buffer(link, target, start, stop)? {
+            return Ok(near);
+        }
+        let view = View::writable(target)?;
+        if start != 0 || stop.is_some_and(|stop| stop != view.bytes()) {
+            let problem = "start= and stop= are for a BridgeBuffer; take memoryview(x)[a:b]";
+            return Err(Failure::argument(problem).into());
+        }
+        let part = part_of(view.bytes(), 0, None)?;
+        let region = link.memory(target.py(), part.end)?;
+        let part = MemoryPart { region: region.clone(), range: part };
+        Ok(Self { part, lent: Some(region), in_use: None, sink: Some(view) })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.part.range.end - self.part.range.start
+    }
+}
+
+impl RemoteCard {
+    /// Posts a transfer of `bytes` with memory of this node, if it has any, at an address.
+    fn post(
+        &self,
+        near: Vec<Near>,
+        way: Way,
+        (address, bytes): (u64, u64),
+        (deadline, has_checksum): (f64, bool),
+    ) -> PyResult<BridgeTransfer> {
+        let time = seconds("deadline", deadline)?;
+        let place = CardPlace { card: self.name.clone(), address };
+        let (mut lent, mut in_use, mut sink) = (Vec::new(), Vec::new(), None);
+        for near in near {
+            lent.extend(near.lent);
+            in_use.extend(near.in_use);
+            sink = near.sink;
+        }
+        let wanted = Wanted { way, place, bytes, time, has_checksum, lent, in_use };
+        let flight = self.link.post(wanted)?;
+        Ok(BridgeTransfer::new(self.link.clone(), flight, bytes, sink))
+    }
+}
+
+#[pymethods]
+impl RemoteCard {
+    /// Posts a transfer of data to an address of the card's memory.
+    #[pyo3(signature = (data, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
+                        checksum = false))]
+    fn to_card(
+        &self,
+        data: &Bound<'_, PyAny>,
+        address: u64,
+        start: u64,
+        stop: Option<u64>,
+        deadline: f64,
+        checksum: bool,
+    ) -> PyResult<BridgeTransfer> {
+        let near = Near::source(&self.link, data, start, stop)?;
+        let (way, bytes) = (Way::To(near.part.clone()), near.bytes());
+        self.post(vec![near], way, (address, bytes), (deadline, checksum))
+    }
+
+    /// Posts a transfer from an address of the card's memory.
+    #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
+    #[pyo3(signature = (target, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
+                        checksum = false))]
+    fn from_card(
+        &self,
+        target: &Bound<'_, PyAny>,
+        address: u64,
+        start: u64,
+        stop: Option<u64>,
+        deadline: f64,
+        checksum: bool,
+    ) -> PyResult<BridgeTransfer> {
+        let near = Near::target(&self.link, target, start, stop)?;
+        let (way, bytes) = (Way::From(near.part.clone()), near.bytes());
+        self.post(vec![near], way, (address, bytes), (deadline, checksum))
+    }
+
+    /// Posts a transfer of data through the card's stream into another object of the same length.
+    #[pyo3(signature = (data, target, *, deadline = DEADLINE_SECONDS, checksum = false))]
+    fn through_card(
+        &self,
+        data: &Bound<'_, PyAny>,
+        target: &Bound<'_, PyAny>,
+        deadline: f64,
+        checksum: bool,
+    ) -> PyResult<BridgeTransfer> {
+        let from = Near::source(&self.link, data, 0, None)?;
+        let to = Near::target(&self.link, target, 0, None)?;
+        let (bytes, back) = (from.bytes(), to.bytes());
+        if back != bytes {
+            let problem = format!("{bytes} B go through the card, into {back} B");
+            return Err(Failure::argument(problem).into());
+        }
+        let way = Way::Through(from.part.clone(), to.part.clone());
+        self.post(vec![from, to], way, (0, bytes), (deadline, checksum))
+    }
+
+    /// Posts a transfer of this card's memory into that of a card of another server.
+    #[pyo3(signature = (far, address, far_address, bytes, *, deadline = DEADLINE_SECONDS))]
+    fn copy_to(
+        &self,
+        far: &Bound<'_, Self>,
+        address: u64,
+        far_address: u64,
+        bytes: u64,
+        deadline: f64,
+    ) -> PyResult<BridgeTransfer> {
+        let far = far.get();
+        let (server, card) = (far.link.server.clone(), far.name.clone());
+        let peer = PeerTarget { server, card, address: far_address };
+        self.post(Vec::new(), Way::Copy(peer), (address, bytes), (deadline, false))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<crosslane.RemoteCard {} of {}>", self.name, self.link.server)
+    }
+}

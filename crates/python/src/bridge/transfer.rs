@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Transfers with cards of other nodes that were posted, and their outcomes.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crosslane::bridge::Outcome;
+use crosslane::experiment::bridge_report;
+use crosslane::host::{DmaMemory, RdmaRegion, lock};
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+
+use super::link::{Ended, Flight, Link, Unfinished};
+use crate::call::SIGNALS;
+use crate::error::Failure;
+use crate::transfer::seconds;
+use crate::view::View;
+
+/// Longest wait of a coroutine's turn, in which no other coroutine runs.
+const TURN: Duration = Duration::from_micros(100);
+
+/// A transfer that was posted. It can be awaited.
+#[pyclass(frozen, module = "crosslane")]
+pub struct BridgeTransfer {
+    link: Arc<Link>,
+    bytes: u64,
+    flight: Arc<Flight>,
+    /// Object that the data go to.
+    sink: Mutex<Option<View>>,
+    /// Outcome that Python code was told.
+    known: Mutex<Option<PyResult<BridgeCompleted>>>,
+}
+
+impl Drop for BridgeTransfer {
+    fn drop(&mut self) {
+        if self.link.is_foreign() {
+            std::mem::forget(Arc::clone(&self.flight));
+        }
+    }
+}
+
+fn cloned(py: Python<'_>, known: &PyResult<BridgeCompleted>) -> PyResult<BridgeCompleted> {
+    known.as_ref().map(Clone::clone).map_err(|error| error.clone_ref(py))
+}
+
+impl BridgeTransfer {
+    /// Takes a transfer of that many bytes, whose data go to an object if there is one.
+    pub fn new(link: Arc<Link>, flight: Arc<Flight>, bytes: u64, sink: Option<View>) -> Self {
+        Self { link, bytes, flight, sink: Mutex::new(sink), known: Mutex::default() }
+    }
+
+    /// Waits for the end, at most so long, and takes it in.
+    fn look(&self, py: Python<'_>, time: Duration) -> PyResult<Option<BridgeCompleted>> {
+        self.link.check()?;
+        if let Some(known) = &*lock(&self.known) {
+            return cloned(py, known).map(Some);
+        }
+        let Some(ended) = py.detach(|| self.flight.wait(time)) else { return Ok(None) };
+        let outcome = self.take_in(py, ended);
+        let mut known = lock(&self.known);
+        cloned(py, known.get_or_insert(outcome)).map(Some)
+    }
+
+    /// Takes the outcome in: the data go to the object that was given for them.
+    fn take_in(&self, py: Python<'_>, ended: Ended) -> PyResult<BridgeCompleted> {
+        let memory = self.flight.take_memory();
+        let sink = lock(&self.sink).take();
+        let outcome = match ended {
+            Ok(outcome) => outcome,
+            Err(Unfinished::Failed(error)) => return Err(Failure::from(error).into()),
+            Err(Unfinished::Closed) => return Err(self.link.closed().into()),
+        };
+        if let (Some(view), Some(to)) = (sink, memory.last()) {
+            view.with_mut(py, |bytes| to.memory().read(0, bytes)).map_err(Failure::from)?;
+        }
+        self.link.give_back(memory);
+        Ok(BridgeCompleted(outcome))
+    }
+}
+
+#[pymethods]
+impl BridgeTransfer {
+    #[getter]
+    const fn nbytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[getter]
+    fn arrived_bytes(&self) -> u64 {
+        self.flight.arrived_bytes()
+    }
+
+    #[getter]
+    fn done(&self) -> PyResult<bool> {
+        self.link.check()?;
+        Ok(self.flight.is_over())
+    }
+
+    /// Waits for the end of the transfer, at most `deadline` seconds.
+    #[pyo3(signature = (deadline = None))]
+    fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<BridgeCompleted> {
+        let span = deadline.map(|value| seconds("deadline", value)).transpose()?;
+        let begun = Instant::now();
+        loop {
+            let left = span.map_or(SIGNALS, |span| span.saturating_sub(begun.elapsed()));
+            if let Some(completed) = self.look(py, left.min(SIGNALS))? {
+                return Ok(completed);
+            }
+            py.check_signals()?;
+            if span.is_some_and(|span| begun.elapsed() >= span) {
+                let (bytes, waited) = (self.bytes, deadline.unwrap_or_default());
+                let problem = format!("the transfer of {bytes} B has not ended in {waited} s");
+                return Err(Failure::deadline(problem).into());
+            }
+        }
+    }
+
+    /// Has the server end it; it then fails with what has arrived.
+    fn cancel(&self) -> PyResult<()> {
+        self.link.check()?;
+        self.flight.cancel();
+        Ok(())
+    }
+
+    fn __await__(slf: Py<Self>) -> BridgeWaiting {
+        BridgeWaiting { transfer: slf }
+    }
+
+    fn __repr__(&self) -> String {
+        let has_ended = !self.link.is_foreign() && self.flight.is_over();
+        let state = if has_ended { "ended" } else { "posted" };
+        format!("<crosslane.BridgeTransfer of {} B, {state}>", self.bytes)
+    }
+}
+
+/// A coroutine's wait for a transfer.
+#[pyclass(frozen, module = "crosslane")]
+pub struct BridgeWaiting {
+    transfer: Py<BridgeTransfer>,
+}
+
+#[pymethods]
+impl BridgeWaiting {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Looks whether it has ended; if not, the event loop goes on with others first.
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        match self.transfer.get().look(py, TURN)? {
+            Some(completed) => Err(PyStopIteration::new_err((Py::new(py, completed)?,))),
+            None => Ok(Some(py.None())),
+        }
+    }
+}
+
+/// Outcome of a transfer.
+#[pyclass(frozen, eq, module = "crosslane")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeCompleted(Outcome);
+
+#[pymethods]
+impl BridgeCompleted {
+    /// Bytes moved.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.0.report.bytes
+    }
+
+    /// Seconds from the request until this node knew that all was done.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.elapsed.as_seconds()
+    }
+
+    /// Bytes divided by the seconds.
+    #[getter]
+    fn bytes_per_second(&self) -> f64 {
+        self.0.bytes_per_second()
+    }
+
+    /// Sentence that says why it was not faster.
+    #[getter]
+    fn why(&self) -> String {
+        self.0.report.why_not_faster()
+    }
+
+    /// The server's report.
+    #[getter]
+    fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let report = serde_json::to_string(&bridge_report(&self.0.report));
+        let report = report.map_err(|error| Failure::argument(format!("the report: {error}")))?;
+        py.import("json")?.call_method1("loads", (report,))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("BridgeCompleted(bytes={}, seconds={:.6})", self.bytes(), self.seconds())
+    }
+}
