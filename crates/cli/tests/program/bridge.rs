@@ -215,16 +215,16 @@ fn processes_have_equal_shares_of_one_card() {
     let bytes = 64 * MIB;
     let sent = file(&folder, "sent", bytes);
     let long = file(&folder, "long", 512 * MIB);
-    let server = Server::tcp();
+    let server = Server::tls();
     let place = |number: usize| format!("{}/fpga0:{:#x}", server.address, number * bytes);
     let puts: Vec<_> = std::thread::scope(|scope| {
         let one = |number: usize| {
-            let put = client(format!("put {sent} {} --network tcp --retries 0", place(number)));
+            let put = client(format!("put {sent} {} --network tls --retries 0", place(number)));
             scope.spawn(move || succeed(put))
         };
         let clients: Vec<_> = (0..CLIENTS).map(one).collect();
         // One more, with as much to do as all of them, ends in the middle.
-        let mut killed = client(format!("put {long} {} --network tcp", place(CLIENTS)));
+        let mut killed = client(format!("put {long} {} --network tls", place(CLIENTS)));
         let mut killed =
             killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("starts");
         std::thread::sleep(Duration::from_millis(450));
@@ -246,7 +246,7 @@ fn processes_have_equal_shares_of_one_card() {
         assert!(all > 1.5 * own, "others had transfers under way: {all} of {own} B");
     }
     let back = folder.join("back").to_str().expect("text").to_owned();
-    succeed(client(format!("get {} {back} --bytes {bytes} --network tcp", place(1))));
+    succeed(client(format!("get {} {back} --bytes {bytes} --network tls", place(1))));
     assert_same(&sent, &back);
     let _ = std::fs::remove_dir_all(folder);
 }

@@ -180,7 +180,7 @@ fn credits_end_what_is_sent_both_ways() {
     assert!((1..20).contains(&sent), "{sent} writes fit");
     assert_eq!(
         error.to_string(),
-        format!("cannot send MWr {:#x} 256 B now: the queue to the link is full", DATA)
+        format!("cannot send MWr {DATA:#x} 256 B now: the queue to the link is full")
     );
     assert!(!bench.with(|_, port| OutsideDevice::has_room(Class::Posted, port)));
     bench.fabric().run(None);

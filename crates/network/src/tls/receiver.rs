@@ -167,7 +167,11 @@ impl Receiver {
             }
         };
         let body = Body { header, target, came: 0 };
-        if bytes == 0 { self.end(body) } else { Ok(self.body = Some(body)) }
+        if bytes == 0 {
+            return self.end(body);
+        }
+        self.body = Some(body);
+        Ok(())
     }
 
     /// The end of a frame's bytes.

@@ -407,9 +407,7 @@ impl Wire {
     pub fn receive(&self, incoming: &mut Incoming, receiver: &mut Receiver) -> Result<bool> {
         let Some(session) = &self.session else {
             if let Some((place, at, bytes)) = receiver.memory() {
-                let got = self.socket.read_memory(&place, at, bytes)?;
-                drop(place);
-                return match got {
+                return match self.socket.read_memory(&place, at, bytes)? {
                     None => Ok(receiver.is_gone()),
                     Some(0) => Ok(false),
                     Some(got) => receiver.moved(got).map(|()| true).map_err(broken),

@@ -40,7 +40,10 @@ impl Drop for BridgeTransfer {
 }
 
 fn cloned(py: Python<'_>, known: &PyResult<BridgeCompleted>) -> PyResult<BridgeCompleted> {
-    known.as_ref().map(Clone::clone).map_err(|error| error.clone_ref(py))
+    match known {
+        Ok(outcome) => Ok(outcome.clone()),
+        Err(error) => Err(error.clone_ref(py)),
+    }
 }
 
 impl BridgeTransfer {
