@@ -17,8 +17,8 @@ use crate::error::Failure;
 
 /// Longest time between two looks for signals, such as that of Ctrl-C.
 const SIGNALS: Duration = Duration::from_millis(50);
-/// Polls of a future between two looks at the clock, which takes a tenth of a microsecond: short calls
-/// end without one.
+/// Polls of a future between two looks at the clock, which takes a tenth of a microsecond: short
+/// calls end without one.
 const POLLS: u32 = 8;
 
 /// Makes a call without the GIL.

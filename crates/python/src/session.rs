@@ -446,17 +446,19 @@ impl State {
         let State { session, lines, .. } = self;
         let line = lines.get_mut(&key).ok_or_else(|| Failure::closed("the channel is closed"))?;
         let channel = &mut line.channel;
-        let posted = pin!(async {
-            let transfer = std::slice::from_ref(&transfer);
-            match channel.post(transfer).await {
-                Err(DriverError::Stopped { .. }) => {
-                    channel.restart().await?;
-                    channel.post(transfer).await
+        let tickets = {
+            let posted = pin!(async {
+                let transfer = std::slice::from_ref(&transfer);
+                match channel.post(transfer).await {
+                    Err(DriverError::Stopped { .. }) => {
+                        channel.restart().await?;
+                        channel.post(transfer).await
+                    }
+                    posted => posted,
                 }
-                posted => posted,
-            }
-        });
-        let tickets = session.block_on(pin!(until_signal(posted)))??;
+            });
+            session.block_on(pin!(until_signal(posted)))??
+        };
         let Some(&Ticket(ticket)) = tickets.first() else {
             return Err(Failure::argument("nothing was posted"));
         };
@@ -476,16 +478,18 @@ impl State {
             return Ok(Some(outcome));
         }
         let bus = session.bus().clone();
-        let channel = &mut line.channel;
-        let waited = pin!(async move {
-            let waiting = pin!(channel.wait(Ticket(ticket)));
-            let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
-            match select(waiting, pin!(bus.sleep_until(until))).await {
-                Either::Left((outcome, _)) => Ok(Some(outcome)),
-                Either::Right(_) => Ok(None),
-            }
-        });
-        let waited = session.block_on(pin!(until_signal(waited)))??;
+        let waited = {
+            let channel = &mut line.channel;
+            let waiting = pin!(async move {
+                let waiting = pin!(channel.wait(Ticket(ticket)));
+                let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
+                match select(waiting, pin!(bus.sleep_until(until))).await {
+                    Either::Left((outcome, _)) => Ok(Some(outcome)),
+                    Either::Right(_) => Ok(None),
+                }
+            });
+            session.block_on(pin!(until_signal(waiting)))??
+        };
         if waited.is_some() {
             line.end(ticket);
         }
