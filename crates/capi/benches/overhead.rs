@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Host time of a posted transfer of 64 B through the C library, as a ratio to the same through the
-//! Rust crates: in a lab, one after the other, in turns. `make bench-c`. With `--rust-only` it prints
-//! the microseconds of one through Rust, for the bench of the Python package.
+//! Rust crates: in a lab, one after the other, in turns. `make bench-c`. With `--rust-only` it
+//! prints the microseconds of one through Rust, for the bench of the Python package.
 #![allow(unsafe_code)]
 
 use std::hint::black_box;

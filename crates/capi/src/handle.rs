@@ -36,16 +36,16 @@ const TAGS: u64 = 1 << (64 - TAG_SHIFT);
 const SHARED_BIT: u64 = 1;
 const MOST_ENTRIES: usize = 1 << INDEX_BITS;
 const MOST_GENERATIONS: u64 = 1 << GENERATION_BITS;
-/// Turns of the scheduler, of about 1 us each if nothing else runs, after which a thread that was to
-/// have a lock first has lost its place.
+/// Turns of the scheduler, of about 1 us each if nothing else runs, after which a thread that was
+/// to have a lock first has lost its place.
 const MOST_YIELDS: u32 = 1000;
 
 /// The next table's tag, without `SHARED_BIT`.
 static NEXT_TAG: AtomicU64 = AtomicU64::new(FIRST_TAG);
 /// The first tag of this process: those before are of the processes that forked it.
 static FIRST_OWN_TAG: AtomicU64 = AtomicU64::new(FIRST_TAG);
-/// The shared tables; NULL until there is one, and again in a forked child, which may have inherited
-/// a lock that is held.
+/// The shared tables; NULL until there is one, and again in a forked child, which may have
+/// inherited a lock that is held.
 static SHARED: AtomicPtr<Registry> = AtomicPtr::new(ptr::null_mut());
 
 /// Leaves what a forked child has inherited alone.
@@ -233,10 +233,10 @@ struct Shared {
     waiting: AtomicUsize,
 }
 
-// SAFETY: all that the objects of the table refer to is theirs alone, and is used only by a call that
-// holds the lock: `get`, `insert` and `take` refuse to mix tables within a call. No part of a session
-// depends on the thread that uses it: nothing in it is `thread_local`, and a lab's tasks are run by
-// whichever call waits.
+// SAFETY: all that the objects of the table refer to is theirs alone, and is used only by a call
+// that holds the lock: `get`, `insert` and `take` refuse to mix tables within a call. No part of a
+// session depends on the thread that uses it: nothing in it is `thread_local`, and a lab's tasks
+// are run by whichever call waits.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -364,8 +364,8 @@ pub(crate) fn end_call() {
     let _ = THREAD.try_with(|thread| thread.borrow_mut().used = Used::None);
 }
 
-/// Lets other threads use a shared table for a moment, in the middle of a call. The call has to hold
-/// an object of the table, so that its session is not closed meanwhile.
+/// Lets other threads use a shared table for a moment, in the middle of a call. The call has to
+/// hold an object of the table, so that its session is not closed meanwhile.
 pub(crate) fn yield_to_others() -> Result<()> {
     with_thread(|thread| {
         thread.used = match mem::replace(&mut thread.used, Used::None) {
