@@ -446,19 +446,17 @@ impl State {
         let State { session, lines, .. } = self;
         let line = lines.get_mut(&key).ok_or_else(|| Failure::closed("the channel is closed"))?;
         let channel = &mut line.channel;
-        let tickets = {
-            let posted = pin!(async {
-                let transfer = std::slice::from_ref(&transfer);
-                match channel.post(transfer).await {
-                    Err(DriverError::Stopped { .. }) => {
-                        channel.restart().await?;
-                        channel.post(transfer).await
-                    }
-                    posted => posted,
+        let posted = pin!(async {
+            let transfer = std::slice::from_ref(&transfer);
+            match channel.post(transfer).await {
+                Err(DriverError::Stopped { .. }) => {
+                    channel.restart().await?;
+                    channel.post(transfer).await
                 }
-            });
-            session.block_on(pin!(until_signal(posted)))??
-        };
+                posted => posted,
+            }
+        });
+        let tickets = session.block_on(pin!(until_signal(posted)))??;
         let Some(&Ticket(ticket)) = tickets.first() else {
             return Err(Failure::argument("nothing was posted"));
         };
@@ -478,18 +476,15 @@ impl State {
             return Ok(Some(outcome));
         }
         let bus = session.bus().clone();
-        let waited = {
-            let channel = &mut line.channel;
-            let waiting = pin!(async move {
-                let waiting = pin!(channel.wait(Ticket(ticket)));
-                let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
-                match select(waiting, pin!(bus.sleep_until(until))).await {
-                    Either::Left((outcome, _)) => Ok(Some(outcome)),
-                    Either::Right(_) => Ok(None),
-                }
-            });
-            session.block_on(pin!(until_signal(waiting)))??
-        };
+        let channel = &mut line.channel;
+        let waited = session.block_on(until_signal(async move {
+            let waiting = pin!(channel.wait(Ticket(ticket)));
+            let Some(until) = until else { return Ok::<_, Failure>(Some(waiting.await)) };
+            match select(waiting, pin!(bus.sleep_until(until))).await {
+                Either::Left((outcome, _)) => Ok(Some(outcome)),
+                Either::Right(_) => Ok(None),
+            }
+        }))??;
         if waited.is_some() {
             line.end(ticket);
         }
