@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
