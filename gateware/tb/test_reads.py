@@ -625,44 +625,6 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
     assert b.counts["unexpected"] == 0
 
 
-@cocotb.test()
-async def a_fetch_is_counted_until_its_end(dut):
-    """Also one that is given up: until it is answered or its time is up."""
-    b = await bench(dut)
-    if not b.fetchers:
-        return
-    await clocks(b, 300)
-
-    def in_flight() -> list[int]:
-        count = int(dut.fetches_in_flight.value)
-        return [part(count, 3, f) for f in range(b.fetchers)]
-
-    faults = {0x2000: Fault.LATE, 0x3000: Fault.SILENCE}
-    b.completer.fault = lambda address, _: (faults.get(address, Fault.NONE), 0)
-    b.completer.in_order(20)
-    b.completer.late_clocks = b.timeout // 4
-    for f in range(b.fetchers):
-        nothing = [0] * b.fetchers
-        only = [int(n == f) for n in range(b.fetchers)]
-        b.room[f] = 2 * b.batch
-        b.to_fetch[f].extend([(address, 32) for address in (0x1000, 0x2000, 0x3000)])
-        asked = len(b.fetches)
-        await run(b, lambda: len(b.fetches) == asked + 3)
-        begun = b.now
-        assert in_flight()[f] == 3
-        b.fetch_forget = 1 << f
-        await run(b, lambda: in_flight() == [2 * n for n in only], 100)
-        await run(b, lambda: in_flight() == only, b.timeout // 2)
-        await run(b, lambda: in_flight() == nothing, 2 * b.timeout)
-        assert b.timeout <= b.now - begun <= b.timeout * 1.02 + 150
-        # The next one is counted by itself.
-        b.fetched[f].clear()
-        b.to_fetch[f].append((0x4000, 64))
-        await run(b, lambda: len(b.fetched[f]) == 2)
-        assert in_flight() == nothing
-    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
-
-
 SEVERAL = "random_reads|every_fault|strays|given_up|begun|reset|extended|fetch|late"
 
 

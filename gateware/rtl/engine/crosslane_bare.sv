@@ -219,7 +219,6 @@ module crosslane_bare
       .fetched_valid(),
       .fetched_ready(1'b0),
       .fetched_data(),
-      .fetches_in_flight(),
       .fetch_failed(),
       .fetch_error(),
       .fetch_error_address(),

@@ -5,7 +5,6 @@
 
 module crosslane_channels
   import crosslane_pkg::*;
-  import crosslane_reads_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned H2C = 1,
@@ -123,19 +122,9 @@ module crosslane_channels
   logic [CHANNELS-1:0][63:0] fetch_address;
   logic [CHANNELS-1:0][12:0] fetch_bytes;
   logic [CHANNELS-1:0] fetched_valid, fetched_ready, fetch_failed;
-  logic              [CHANNELS-1:0][               255:0] fetched_data;
-  error_e            [CHANNELS-1:0]                       fetch_error;
-  logic              [CHANNELS-1:0][                63:0] fetch_error_address;
-  logic              [CHANNELS-1:0][FETCH_COUNT_BITS-1:0] fetches_in_flight;
-
-  // A channel counts its reads of data; whoever gives memory back asks for all of its reads.
-  channel_readings_t [CHANNELS-1:0]                       counted;
-  always_comb begin
-    readings = counted;
-    for (int unsigned n = 0; n < CHANNELS; n++) begin
-      readings[n].in_flight = counted[n].in_flight + 16'(fetches_in_flight[n]);
-    end
-  end
+  logic   [CHANNELS-1:0][255:0] fetched_data;
+  error_e [CHANNELS-1:0]        fetch_error;
+  logic   [CHANNELS-1:0][ 63:0] fetch_error_address;
 
   // --- H2C ---------------------------------------------------------------------------------------
   logic [H2C-1:0] read_valid, read_ready, read_relaxed, arrived_valid, failed_valid, forget, clear;
@@ -180,7 +169,7 @@ module crosslane_channels
     ) channel (
         .*,
         .settings(settings[n]),
-        .readings(counted[n]),
+        .readings(readings[n]),
         .stopped(stopped[n]),
         .working(working[n]),
         .due(due[n]),
@@ -258,7 +247,7 @@ module crosslane_channels
     ) channel (
         .*,
         .settings(settings[CHANNEL]),
-        .readings(counted[CHANNEL]),
+        .readings(readings[CHANNEL]),
         .stopped(stopped[CHANNEL]),
         .working(working[CHANNEL]),
         .due(due[CHANNEL]),

@@ -82,7 +82,6 @@ module h2c_reads
       .fetched_valid(),
       .fetched_ready(FETCH_PLACES'(0)),
       .fetched_data(),
-      .fetches_in_flight(),
       .fetch_failed(),
       .fetch_error(),
       .fetch_error_address(),
