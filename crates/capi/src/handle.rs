@@ -456,7 +456,7 @@ mod tests {
         let own = insert(One(8));
         end_call();
         let (number, own) = (handle.addr(), own.unwrap());
-        // What the call above has made is in the same table.
+        // The object that the call above has made is in the same table.
         let elsewhere = move |number| {
             let handle: *mut Opaque = std::ptr::without_provenance_mut(number);
             let found = get::<One>(handle).map(|one| one.0).map_err(|failure| failure.code());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host of a running lab does: accesses of its processor, memory for devices, interrupts.
+//! The host of a running lab at work: accesses of its processor, memory for devices, interrupts.
 
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};

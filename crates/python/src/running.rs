@@ -205,7 +205,7 @@ impl State {
                 return Ok(false);
             }
             let next = self.simulation.with_fabric(|fabric| fabric.next_event());
-            // What is due now has to happen, too.
+            // Events that are due now have to happen, too.
             self.advance(next.max(Picoseconds(now.0 + 1)).min(until))?;
         }
     }

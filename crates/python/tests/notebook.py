@@ -24,7 +24,7 @@ def executed(path: Path) -> Any:
             notebook,
             timeout=TIMEOUT_S,
             record_timing=False,
-            # What is printed comes in pieces, by time.
+            # Printed text comes in pieces, by time.
             coalesce_streams=True,
             resources={"metadata": {"path": folder}},
         )

@@ -301,7 +301,7 @@ def test_a_transfer_fails_at_its_deadline(server: Server) -> None:
         with pytest.raises(crosslane.BridgeError) as caught:
             late.wait()
         assert caught.value.arrived_bytes < caught.value.total_bytes == 64 * MIB
-        # What was in flight might still arrive: the connection is not used again.
+        # Data in flight might still arrive: the connection is not used again.
         with pytest.raises(crosslane.BridgeError) as after:
             behind.wait()
         assert (after.value.kind, after.value.stage) == ("link_down", "connection")

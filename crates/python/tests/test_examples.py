@@ -96,7 +96,7 @@ def two_nodes(*arguments: str) -> None:
     program = str(EXAMPLES / "two_nodes.py")
     printed = mpirun(2, "-m", "mpi4py", program, "--network", "tls", "--mib", "2", *arguments)
     moved = re.findall(r"rank (\d): (.*): (\d+) B, (?:\d+\.\d) MB/s\n", printed)
-    # What a rank prints comes in its order.
+    # The lines of a rank come in its order.
     assert sorted(moved, key=lambda it: it[0]) == [
         ("0", "array to the card of node 1", str(2 << 20)),
         ("0", "array from the own card", str(2 << 20)),

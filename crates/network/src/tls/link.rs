@@ -65,7 +65,7 @@ struct Outgoing {
     region: Arc<Registered>,
     /// Of an answer the memory is lent, and `key` is none.
     key: Option<u64>,
-    /// Where the bytes are in the region, and where they go.
+    /// Places of the bytes: in the region, and at the other end.
     from: u64,
     to: u64,
     bytes: u32,
@@ -73,7 +73,7 @@ struct Outgoing {
     status: Status,
 }
 
-/// What a stream has to send.
+/// Frames and data that a stream has to send.
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<u8>,

@@ -22,7 +22,7 @@ pub struct Receiver {
     write: Status,
 }
 
-/// What comes behind a header.
+/// Bytes that come behind a header.
 struct Body {
     header: Header,
     target: Target,

@@ -62,7 +62,7 @@ pub struct Wire {
     session: Option<Mutex<Session>>,
 }
 
-/// What goes behind a header.
+/// Memory that goes behind a header.
 pub struct Body<'a> {
     pub place: Place<'a>,
     pub at: usize,

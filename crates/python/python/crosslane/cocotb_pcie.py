@@ -45,7 +45,7 @@ class LabLink:
         # credits, which the model shows to the core.
         own = device.upstream_port
         own.connect(SimPort(fc_init=[CREDITS] * 8))
-        # What a model looks for at its port.
+        # Attributes that a model looks for at its port.
         self.parent: Any = None
         self.rx_handler: Callable[[Any], Awaitable[None]]
         self.fc_state = own.fc_state

@@ -313,7 +313,7 @@ async function showTrace(): Promise<void> {
   });
 }
 
-// What if.
+// The sliders of "what if".
 
 function showSliders(): void {
   if (!drawn) return;

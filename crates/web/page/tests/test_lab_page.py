@@ -42,7 +42,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 class LabPage(unittest.TestCase):
-    """What a user does with the page."""
+    """The page, used as a user does."""
 
     playwright: Playwright
     browser: Browser
