@@ -36,7 +36,7 @@
 //! | list and check labs | [`labs`] |
 //! | model a device | [`fabric::Device`] |
 //! | measure | [`experiment`] |
-//! | make the benchmarks of the command line in a lab | [`bench`] |
+//! | make the benchmarks of the command line in a lab | [`mod@bench`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
