@@ -10,7 +10,7 @@ use crate::{Result, SysfsError};
 /// Most bytes read from a file; the kernel's attributes are no longer than a page.
 const MOST_BYTES: u64 = 4096;
 
-/// Reads at most [`MOST_BYTES`] of a file; `None` if it is missing or unreadable.
+/// Reads at most `MOST_BYTES` of a file; `None` if it is missing or unreadable.
 pub fn bytes(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;

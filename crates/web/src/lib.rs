@@ -3,7 +3,7 @@
 //! for JSON. There are no threads, no clock and no files in it; the same crate, natively, gives the
 //! same answers.
 //!
-//! Read first: [`Question`], which lists all that can be asked, then [`answer`]. `page/` is the
+//! Read first: [`Question`], which lists all that can be asked, then [`answer()`]. `page/` is the
 //! page that asks, and `page/src/answers.ts` has the types of the answers.
 
 mod answer;
