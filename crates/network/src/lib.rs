@@ -38,10 +38,9 @@ mod provider;
 mod tls;
 
 pub use clock::MachineClock;
-pub use libfabric::providers;
 pub use memory::NetworkMemory;
 pub use network::{Connection, Listener, Network, Region};
-pub use provider::{Provider, ProviderState};
+pub use provider::{Provider, ProviderState, providers};
 pub use tls::{SharedKey, Trust};
 
 /// The error of memory that is registered with another network than the connection's.

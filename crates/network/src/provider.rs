@@ -7,6 +7,8 @@ use std::str::FromStr;
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason};
 use strum::{Display, IntoStaticStr, VariantArray};
 
+use crate::libfabric;
+
 /// A provider of networks: libfabric's, and our own.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray,
@@ -79,6 +81,16 @@ impl FromStr for Provider {
             }
         })
     }
+}
+
+/// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
+pub fn providers() -> Vec<ProviderState> {
+    let usable = |provider| match provider {
+        Provider::Tls => Ok("TCP sockets, sealed where both ends have a key".into()),
+        provider => libfabric::usable(provider),
+    };
+    let state = |provider| ProviderState { provider, usable: usable(provider) };
+    Provider::ALL.iter().copied().map(state).collect()
 }
 
 /// Availability of a provider on this machine.

@@ -35,7 +35,7 @@ use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 
 use crate::inbox::Inbox;
-use crate::{MachineClock, NetworkMemory, Provider, ProviderState, address};
+use crate::{MachineClock, NetworkMemory, Provider, address};
 use connection::{Direction, Reply};
 use door::Kind;
 use endpoint::Far;
@@ -47,25 +47,13 @@ use shared::Running;
 use state::{Command, State};
 
 fn options_of(provider: Provider) -> ProviderOptions {
-    let (with_connections, hardware) = match provider {
-        Provider::Tcp | Provider::Tls => (true, false),
-        Provider::Verbs => (true, true),
-        Provider::Shm => (false, false),
-        Provider::Efa => (false, true),
-    };
+    let with_connections = matches!(provider, Provider::Tcp | Provider::Verbs);
+    let hardware = matches!(provider, Provider::Verbs | Provider::Efa);
     ProviderOptions { provider: provider.name(), with_connections, hardware }
 }
 
-/// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
-pub fn providers() -> Vec<ProviderState> {
-    let state = |provider| ProviderState { provider, usable: usable(provider) };
-    Provider::ALL.iter().copied().map(state).collect()
-}
-
-fn usable(provider: Provider) -> Result<String, String> {
-    if provider == Provider::Tls {
-        return Ok("TCP sockets, sealed where both ends have a key".into());
-    }
+/// Describes one of the library's providers, or says why it cannot be used.
+pub fn usable(provider: Provider) -> Result<String, String> {
     let loaded = library::load()?;
     let version = library::version(loaded);
     match library::probe(loaded, options_of(provider)) {
@@ -73,7 +61,7 @@ fn usable(provider: Provider) -> Result<String, String> {
             Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
             Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
             Provider::Shm => format!("programs of this machine, libfabric {version}"),
-            Provider::Tcp | Provider::Tls => format!("TCP sockets, libfabric {version}"),
+            _ => format!("TCP sockets, libfabric {version}"),
         }),
         Err(FiError::NO_DATA) => Err(match provider {
             Provider::Verbs if !has_rdma_device() => "no RDMA device".into(),
@@ -129,9 +117,9 @@ impl Network {
             provider => format!("{provider} (libfabric {version})"),
         };
         let door = match provider {
-            Provider::Tcp | Provider::Tls | Provider::Verbs => None,
             Provider::Shm => Some(Kind::Local),
             Provider::Efa => Some(Kind::Tcp),
+            _ => None,
         };
         let last_id = Arc::new(AtomicU64::new(0));
         let guard = match provider {

@@ -12,13 +12,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use ring::hkdf;
-use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, ClientConfig};
 use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{
-    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer,
-    UnixTime,
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig};
@@ -30,8 +28,6 @@ use rustls::{
 
 /// PKCS #8 (RFC 8410) of an Ed25519 key, without its 32 bytes.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
-/// SubjectPublicKeyInfo (RFC 8410) of an Ed25519 key, without its 32 bytes.
-const PUBLIC: [u8; 12] = [0x30, 0x2a, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 0x21, 0];
 
 /// A key that two nodes share: 256 random bits. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -60,19 +56,20 @@ impl Identities {
             let filled = derived.and_then(|derived| derived.fill(&mut bytes));
             filled.map(|()| bytes).map_err(|_| Error::General("no key can be derived".into()))
         };
-        let name = derive(b"name")?[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name: String =
+            derive(b"name")?[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("{name}.crosslane");
         Ok(Self { name, client: pair(derive(b"client")?)?, server: pair(derive(b"server")?)? })
     }
 }
 
 /// Makes the pair of keys of a seed.
 fn pair(seed: [u8; 32]) -> Result<Arc<CertifiedKey>, Error> {
-    let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from([&PKCS8[..], &seed].concat()));
-    let key = provider::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(private.secret_der()))?;
-    let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
-        .map_err(|_| Error::General("no pair of keys can be derived".into()))?;
-    let public = [&PUBLIC[..], pair.public_key().as_ref()].concat();
-    Ok(Arc::new(CertifiedKey::new(vec![CertificateDer::from(public)], key)))
+    let private = PrivatePkcs8KeyDer::from([&PKCS8[..], &seed].concat());
+    let key = provider::sign::any_eddsa_type(&private)?;
+    let public = key.public_key().ok_or(Error::General("a key without a public one".into()))?;
+    let public = CertificateDer::from(public.to_vec());
+    Ok(Arc::new(CertifiedKey::new(vec![public], key)))
 }
 
 /// The public key that the other end has to show.
@@ -80,20 +77,38 @@ fn is_key(shown: &CertificateDer<'_>, expected: &CertifiedKey) -> bool {
     expected.cert.first().is_some_and(|expected| expected == shown)
 }
 
-/// Checks a signature of the handshake with the public key that was shown.
-fn check_signature(
-    message: &[u8],
-    key: &CertificateDer<'_>,
-    signature: &DigitallySignedStruct,
-) -> Result<HandshakeSignatureValid, Error> {
-    let algorithms = provider::default_provider().signature_verification_algorithms;
-    let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-    verify_tls13_signature_with_raw_key(message, &key, signature, &algorithms)
-}
+/// The methods in which both verifiers are alike: signatures of the handshake by the raw public key
+/// that was shown. TLS 1.2 is not spoken here.
+macro_rules! signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::PeerIncompatible(PeerIncompatible::Tls13RequiredForQuic))
+        }
 
-/// TLS 1.2 is not spoken here.
-fn only_tls13<T>() -> Result<T, Error> {
-    Err(Error::PeerIncompatible(PeerIncompatible::Tls13RequiredForQuic))
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            key: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            let algorithms = provider::default_provider().signature_verification_algorithms;
+            let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+            verify_tls13_signature_with_raw_key(message, &key, signature, &algorithms)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            vec![SignatureScheme::ED25519]
+        }
+
+        fn requires_raw_public_keys(&self) -> bool {
+            true
+        }
+    };
 }
 
 /// The client's side of a handshake with a shared key, and the name to ask for.
@@ -107,8 +122,7 @@ pub fn client(key: &SharedKey) -> Result<(Arc<ClientConfig>, ServerName<'static>
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(TheServer(server)))
         .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(client)));
-    let name = ServerName::try_from(format!("{name}.crosslane"));
-    let name = name.map_err(|error| Error::General(error.to_string()))?;
+    let name = ServerName::try_from(name).map_err(|error| Error::General(error.to_string()))?;
     Ok((Arc::new(config), name))
 }
 
@@ -120,7 +134,7 @@ pub fn server(keys: &[SharedKey]) -> Result<Arc<ServerConfig>, Error> {
     let mut known = HashMap::new();
     for key in keys {
         let identities = Identities::of(key)?;
-        known.insert(format!("{}.crosslane", identities.name), identities);
+        known.insert(identities.name.clone(), identities);
     }
     let known = Arc::new(Known(known));
     let config = ServerConfig::builder_with_provider(cryptography())
@@ -160,31 +174,7 @@ impl ServerCertVerifier for TheServer {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        only_tls13()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        check_signature(message, key, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures!();
 }
 
 /// The clients that a server knows, by the names of their keys.
@@ -223,29 +213,5 @@ impl ClientCertVerifier for Known {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        only_tls13()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        key: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        check_signature(message, key, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
-    }
-
-    fn requires_raw_public_keys(&self) -> bool {
-        true
-    }
+    signatures!();
 }
