@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crosslane::driver::Buffer as Registered;
 use crosslane::open::{AnyBus, AnyMemory};
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -21,6 +20,7 @@ use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::session::{Owner, Shared};
 use crate::state::State;
+use crate::view::{fill, to_dlpack};
 
 /// Alignment of the bytes of a buffer: that of a page.
 const ALIGNMENT: usize = 4096;
@@ -212,8 +212,7 @@ impl Buffer {
         slf: &Bound<'_, Self>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let memory = slf.py().import("crosslane._memory")?;
-        Ok(memory.getattr("to_dlpack")?.call((slf,), options)?.unbind())
+        to_dlpack(slf.as_any(), options)
     }
 
     /// Device of DLPack: the processor.
@@ -231,27 +230,10 @@ impl Buffer {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        if this.registered.is_over() {
-            let problem = "the buffer has been given back";
-            if !view.is_null() {
-                // SAFETY: Python has made the view, and expects this in a view that is refused.
-                unsafe { (*view).obj = std::ptr::null_mut() };
-            }
-            return Err(Failure::closed(problem).into());
-        }
-        if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view"));
-        }
-        let (pointer, bytes) = (this.bytes.pointer(), this.size_bytes as ffi::Py_ssize_t);
-        // SAFETY: the view is Python's, and the bytes live as long as the object, which the view
-        // refers to.
-        let filled = unsafe {
-            let object = slf.as_ptr();
-            ffi::PyBuffer_FillInfo(view, object, pointer.cast::<c_void>(), bytes, 0, flags)
-        };
-        if filled != 0 {
-            return Err(PyErr::fetch(slf.py()));
-        }
+        let bytes = this.size_bytes as usize;
+        let shown = (!this.registered.is_over()).then(|| (this.bytes.pointer().cast(), bytes));
+        // SAFETY: the view is Python's, and the bytes live as long as the object.
+        unsafe { fill(slf.as_any(), view, flags, shown)? };
         this.views.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }

@@ -72,6 +72,33 @@ pub fn open(
     Ok(Session { shared, cards })
 }
 
+/// Returns the index of a card that is chosen by its name or its number; the first one by default.
+/// `missing` is the sentence for one that is not there, of what was asked for and of the names.
+///
+/// # Errors
+/// There is none.
+pub fn chosen(
+    names: &[&str],
+    which: Option<&Bound<'_, PyAny>>,
+    missing: impl Fn(&str, &str) -> String,
+) -> PyResult<usize> {
+    let found = match which {
+        None => Some(0),
+        Some(which) => match which.extract::<usize>() {
+            Ok(index) => Some(index),
+            Err(_) => {
+                let wanted: String = which.extract()?;
+                names.iter().position(|name| *name == wanted)
+            }
+        },
+    };
+    let missing = || {
+        let which = which.map_or_else(String::new, ToString::to_string);
+        Failure::argument(missing(&which, &names.join(", ")))
+    };
+    Ok(found.filter(|index| *index < names.len()).ok_or_else(missing)?)
+}
+
 /// A session that was just opened and that its thread has not used yet.
 struct Moved(Opened);
 
@@ -89,22 +116,10 @@ impl Session {
     /// Returns a card by its name or its number.
     #[pyo3(signature = (which = None))]
     fn card(&self, py: Python<'_>, which: Option<&Bound<'_, PyAny>>) -> PyResult<Py<Card>> {
-        let found = match which {
-            None => self.cards.first(),
-            Some(which) => match which.extract::<usize>() {
-                Ok(index) => self.cards.get(index),
-                Err(_) => {
-                    let name: String = which.extract()?;
-                    self.cards.iter().find(|card| card.get().name == name)
-                }
-            },
-        };
         let names: Vec<&str> = self.cards.iter().map(|card| card.get().name.as_str()).collect();
-        let missing = || {
-            let which = which.map_or_else(String::new, ToString::to_string);
-            Failure::argument(format!("there is no card {which}; there are {}", names.join(", ")))
-        };
-        Ok(found.ok_or_else(missing)?.clone_ref(py))
+        let missing =
+            |which: &str, there: &str| format!("there is no card {which}; there are {there}");
+        Ok(self.cards[chosen(&names, which, missing)?].clone_ref(py))
     }
 
     /// Time of the cards' bus in seconds: simulated in a lab.

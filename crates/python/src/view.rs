@@ -2,8 +2,14 @@
 //! Memory of Python objects: whatever has the buffer protocol, or DLPack.
 #![allow(unsafe_code)]
 
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::error::Failure;
 
@@ -85,6 +91,46 @@ impl View {
             std::slice::from_raw_parts_mut(self.0.buf_ptr().cast::<u8>(), self.0.len_bytes())
         })
     }
+}
+
+/// The failure of a buffer of ours that is closed.
+pub fn given_back() -> Failure {
+    Failure::closed("the buffer has been given back")
+}
+
+/// Fills a view of a buffer of ours with the start and length of its bytes; `None`: it is closed.
+///
+/// # Safety
+/// The view is Python's, or null; the bytes live as long as the object, which the view refers to.
+pub unsafe fn fill(
+    object: &Bound<'_, PyAny>,
+    view: *mut ffi::Py_buffer,
+    flags: c_int,
+    shown: Option<(*mut c_void, usize)>,
+) -> PyResult<()> {
+    let Some((start, bytes)) = shown else {
+        if !view.is_null() {
+            // SAFETY: Python has made the view, and expects this in a view that is refused.
+            unsafe { (*view).obj = null_mut() };
+        }
+        return Err(given_back().into());
+    };
+    if view.is_null() {
+        return Err(PyBufferError::new_err("there is no view"));
+    }
+    let bytes = bytes as ffi::Py_ssize_t;
+    // SAFETY: as the caller promises.
+    let filled = unsafe { ffi::PyBuffer_FillInfo(view, object.as_ptr(), start, bytes, 0, flags) };
+    if filled == 0 { Ok(()) } else { Err(PyErr::fetch(object.py())) }
+}
+
+/// Exports a buffer of ours by DLPack, with the options of its protocol.
+pub fn to_dlpack(
+    object: &Bound<'_, PyAny>,
+    options: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Py<PyAny>> {
+    let memory = object.py().import("crosslane._memory")?;
+    Ok(memory.getattr("to_dlpack")?.call((object,), options)?.unbind())
 }
 
 /// Whether a format of the module `struct` has references to objects, or pointers.

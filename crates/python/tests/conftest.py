@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crosslane import Card, RemoteCard
 
 #: The program of the same build.
 PROGRAM = Path(os.environ.get("CROSSLANE_PROGRAM", "crosslane"))
@@ -26,6 +27,14 @@ def program(*arguments: str) -> Any:
     command = [str(PROGRAM), *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return json.loads(done.stdout)
+
+
+def still_works(card: Card | RemoteCard) -> None:
+    """Whether a card, of this node or another, moves data as before."""
+    back = bytearray(64)
+    card.to_card(b"\x55" * 64, 0).wait()
+    card.from_card(back, 0).wait()
+    assert back == b"\x55" * 64
 
 
 def mpirun(ranks: int, *arguments: str) -> str:

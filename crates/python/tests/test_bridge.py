@@ -18,7 +18,7 @@ from typing import Any
 
 import crosslane
 import pytest
-from conftest import PROGRAM, Server, served
+from conftest import PROGRAM, Server, served, still_works
 from crosslane import BridgeClient, RemoteCard
 
 MIB = 1 << 20
@@ -42,14 +42,6 @@ def client(server: Server) -> Iterator[BridgeClient]:
 def card(client: BridgeClient) -> RemoteCard:
     """Its card."""
     return client.card()
-
-
-def still_works(card: RemoteCard) -> None:
-    """Whether a card of another node moves data as before."""
-    back = bytearray(64)
-    card.to_card(b"\x55" * 64, 0).wait()
-    card.from_card(back, 0).wait()
-    assert back == b"\x55" * 64
 
 
 def test_a_client_knows_its_server(server: Server, client: BridgeClient) -> None:

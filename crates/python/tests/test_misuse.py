@@ -10,7 +10,7 @@ from typing import Any
 
 import crosslane
 import pytest
-from conftest import in_child
+from conftest import in_child, still_works
 from crosslane import Card, Session
 
 
@@ -25,14 +25,6 @@ def session() -> Iterator[Session]:
 def card(session: Session) -> Card:
     """Its card."""
     return session.card()
-
-
-def still_works(card: Card) -> None:
-    """Whether a card moves data as before."""
-    back = bytearray(64)
-    card.to_card(b"\x55" * 64, 0).wait()
-    card.from_card(back, 0).wait()
-    assert back == b"\x55" * 64
 
 
 def test_wrong_memory_is_refused(card: Card, numpy: Any) -> None:

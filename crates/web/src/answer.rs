@@ -116,7 +116,7 @@ struct Checked {
     checked: Vec<LabCheck>,
     variants: Vec<String>,
     nodes: Nodes,
-    /// What changes imply, a sentence each.
+    /// Consequences of changes, a sentence each.
     notes: Vec<String>,
 }
 

@@ -44,7 +44,7 @@ pub enum Question {
     Run {
         /// The lab.
         lab: LabText,
-        /// What moves.
+        /// Transfers that are made.
         work: Box<Work>,
         /// Random seed.
         #[serde(default = "seed")]

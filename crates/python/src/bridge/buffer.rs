@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use crosslane::bridge::MemoryPart;
 use crosslane::host::lock;
 use crosslane::network::{NetworkMemory, Region};
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -23,6 +22,7 @@ use super::link::{InUse, Link};
 
 use crate::error::Failure;
 use crate::transfer::part_of;
+use crate::view::{fill, given_back, to_dlpack};
 
 /// Pages of a nameless file, mapped for Python code.
 struct Pages {
@@ -128,10 +128,6 @@ impl BridgeBuffer {
     }
 }
 
-fn given_back() -> Failure {
-    Failure::closed("the buffer has been given back")
-}
-
 #[pymethods]
 impl BridgeBuffer {
     const fn __len__(&self) -> usize {
@@ -182,8 +178,7 @@ impl BridgeBuffer {
         slf: &Bound<'_, Self>,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let memory = slf.py().import("crosslane._memory")?;
-        Ok(memory.getattr("to_dlpack")?.call((slf,), options)?.unbind())
+        to_dlpack(slf.as_any(), options)
     }
 
     /// Device of DLPack: the processor.
@@ -201,21 +196,10 @@ impl BridgeBuffer {
         flags: c_int,
     ) -> PyResult<()> {
         let this = slf.get();
-        if view.is_null() {
-            return Err(PyBufferError::new_err("there is no view"));
-        }
-        if this.is_over() {
-            // SAFETY: Python has made the view, and expects this in a view that is refused.
-            unsafe { (*view).obj = null_mut() };
-            return Err(given_back().into());
-        }
-        let (start, bytes) = (this.pages.start.as_ptr(), this.pages.bytes as ffi::Py_ssize_t);
-        // SAFETY: the view is Python's, and the bytes live as long as the object, which the view
-        // refers to.
-        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, bytes, 0, flags) };
-        if filled != 0 {
-            return Err(PyErr::fetch(slf.py()));
-        }
+        let bytes = (this.pages.start.as_ptr(), this.pages.bytes);
+        let shown = (!this.is_over()).then_some(bytes);
+        // SAFETY: the view is Python's, and the bytes live as long as the object.
+        unsafe { fill(slf.as_any(), view, flags, shown)? };
         this.views.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }

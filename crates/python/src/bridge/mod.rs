@@ -20,6 +20,7 @@ use pyo3::prelude::*;
 
 use crate::call::without_gil;
 use crate::error::Failure;
+use crate::open::chosen;
 use crate::transfer::{part_of, seconds};
 use crate::view::View;
 use link::{InUse, Link, Wanted, Way};
@@ -91,24 +92,11 @@ impl BridgeClient {
     /// Returns a card by its name or its number.
     #[pyo3(signature = (which = None))]
     fn card(&self, py: Python<'_>, which: Option<&Bound<'_, PyAny>>) -> PyResult<Py<RemoteCard>> {
-        let found = match which {
-            None => self.cards.first(),
-            Some(which) => match which.extract::<usize>() {
-                Ok(index) => self.cards.get(index),
-                Err(_) => {
-                    let name: String = which.extract()?;
-                    self.cards.iter().find(|card| card.get().name == name)
-                }
-            },
-        };
-        let missing = || {
-            let names: Vec<&str> = self.cards.iter().map(|it| it.get().name.as_str()).collect();
-            let which = which.map_or_else(String::new, ToString::to_string);
-            let there = names.join(", ");
-            let server = &self.link.server;
-            Failure::argument(format!("{server} has no card {which}; there are {there}"))
-        };
-        Ok(found.ok_or_else(missing)?.clone_ref(py))
+        let names: Vec<&str> = self.cards.iter().map(|card| card.get().name.as_str()).collect();
+        let server = &self.link.server;
+        let missing =
+            |which: &str, there: &str| format!("{server} has no card {which}; there are {there}");
+        Ok(self.cards[chosen(&names, which, missing)?].clone_ref(py))
     }
 
     #[getter]
