@@ -101,7 +101,7 @@ fn open_network(
     Ok((network, why))
 }
 
-/// Whom a client's network trusts: its server has the same key.
+/// The trust of a client's network: its server has the same key.
 fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Trust {
     let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
     Trust { accept: Vec::new(), present, everybody: arguments.trust_network }

@@ -91,7 +91,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     })
 }
 
-/// Whom the server's network trusts: clients of the policy, and servers that know this one's key.
+/// The trust of the server's network: clients of the policy, and servers that know this one's key.
 fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust {
     let shared = |key: &Key| SharedKey(*key.bytes());
     let accept = match guard {

@@ -39,8 +39,8 @@ use wire::Credentials;
 /// Longest wait for a connection that has no deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
-/// Whom a network of [`Provider::Tls`](crate::Provider::Tls) talks to. By default: every program of
-/// this machine and nobody else, with nothing sealed.
+/// The nodes that a network of [`Provider::Tls`](crate::Provider::Tls) talks to. By default:
+/// programs of this machine and nobody else, with nothing sealed.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     /// Keys of the nodes that may connect to this one: what they send and get is sealed. With none,
