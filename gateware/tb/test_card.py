@@ -349,6 +349,40 @@ async def a_link_that_goes_down_stops_what_runs(dut):
 
 
 @cocotb.test()
+async def a_fetch_is_in_flight_until_its_end(dut):
+    """A ring's memory is not given back before, also when the channel has stopped."""
+    bus = await started(dut, 15)
+    for name in ["h2c[0]", "c2h[0]", "peer[0]"]:
+        [channel] = await opened(bus, name)
+        bus.completer.fail(channel.ring, Fault.SILENCE)
+        begun = bus.clocks.now
+        await channel.post([Descriptor(channel.ring, 64)])
+        await bus.wait(100)
+        assert await channel.get("status") >> 16 == 1, "the fetch of a running channel"
+        bus.set_function(link_up=0)
+        bus.set_room(0, 0, 0)
+        await bus.wait(10)
+        bus.set_room()
+        bus.set_function(link_up=1)
+        await bus.wait(100)
+        assert await channel.get("status") == 1 << 16 | 8 << 4 | 2, "the fetch of a stopped one"
+        while await channel.get("status") >> 16:
+            assert bus.clocks.now - begun < CARD["TIMEOUT_CLOCKS"] * 1.02 + 500
+        assert bus.clocks.now - begun > CARD["TIMEOUT_CLOCKS"]
+        # A restart gives it up: the channel that runs again does not count it.
+        await channel.open()
+        begun = bus.clocks.now
+        await channel.post([Descriptor(channel.ring, 64)])
+        await bus.wait(100)
+        await channel.open()
+        await bus.wait(20)
+        assert bus.clocks.now - begun < CARD["TIMEOUT_CLOCKS"]
+        assert await channel.get("status") >> 16 == 0
+        bus.completer.fail(None)
+        await channel.open()
+
+
+@cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing_behind(dut):
     """A function-level reset: answers to reads from before it arrive and are dropped."""
     bus = await started(dut, 14)

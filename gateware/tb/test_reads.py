@@ -625,6 +625,47 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
     assert b.counts["unexpected"] == 0
 
 
+@cocotb.test()
+async def a_fetch_is_counted_until_its_end(dut):
+    """One that is given up waits no more, and is open until it is answered or its time is up."""
+    b = await bench(dut)
+    if not b.fetchers:
+        return
+    await clocks(b, 300)
+
+    def waiting() -> list[int]:
+        return [part(int(dut.fetches_waiting.value), 3, f) for f in range(b.fetchers)]
+
+    def are_open() -> list[int]:
+        return [part(int(dut.fetches_open.value), 3, f) for f in range(b.fetchers)]
+
+    faults = {0x2000: Fault.LATE, 0x3000: Fault.SILENCE}
+    b.completer.fault = lambda address, _: (faults.get(address, Fault.NONE), 0)
+    b.completer.in_order(20)
+    b.completer.late_clocks = b.timeout // 4
+    for f in range(b.fetchers):
+        nothing = [0] * b.fetchers
+        only = [int(n == f) for n in range(b.fetchers)]
+        b.room[f] = 2 * b.batch
+        b.to_fetch[f].extend([(address, 32) for address in (0x1000, 0x2000, 0x3000)])
+        asked = len(b.fetches)
+        await run(b, lambda: len(b.fetches) == asked + 3)
+        begun = b.now
+        assert waiting() == are_open() == [3 * n for n in only]
+        b.fetch_forget = 1 << f
+        await run(b, lambda: waiting() == nothing, 6)
+        await run(b, lambda: are_open() == [2 * n for n in only], 100)
+        await run(b, lambda: are_open() == only, b.timeout // 2)
+        await run(b, lambda: are_open() == nothing, 2 * b.timeout)
+        assert b.timeout <= b.now - begun <= b.timeout * 1.02 + 150
+        # The next one is counted by itself.
+        b.fetched[f].clear()
+        b.to_fetch[f].append((0x4000, 64))
+        await run(b, lambda: len(b.fetched[f]) == 2)
+        assert waiting() == are_open() == nothing
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+
+
 SEVERAL = "random_reads|every_fault|strays|given_up|begun|reset|extended|fetch|late"
 
 

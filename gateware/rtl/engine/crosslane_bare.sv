@@ -219,6 +219,8 @@ module crosslane_bare
       .fetched_valid(),
       .fetched_ready(1'b0),
       .fetched_data(),
+      .fetches_waiting(),
+      .fetches_open(),
       .fetch_failed(),
       .fetch_error(),
       .fetch_error_address(),

@@ -5,6 +5,7 @@
 
 module crosslane_channels
   import crosslane_pkg::*;
+  import crosslane_reads_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned H2C = 1,
@@ -111,11 +112,7 @@ module crosslane_channels
     input logic [1:0] m_memory_rresp,
     input logic m_memory_rlast
 );
-  logic [CHANNELS-1:0] working;
-  // Used by the first peer channel only.
-  // verilator lint_off UNUSEDSIGNAL
-  logic [CHANNELS-1:0] stopped;
-  // verilator lint_on UNUSEDSIGNAL
+  logic [CHANNELS-1:0] working, stopped;
 
   // --- Fetches of descriptors --------------------------------------------------------------------
   logic [CHANNELS-1:0] fetch_valid, fetch_ready, fetch_forget;
@@ -125,6 +122,21 @@ module crosslane_channels
   logic   [CHANNELS-1:0][255:0] fetched_data;
   error_e [CHANNELS-1:0]        fetch_error;
   logic   [CHANNELS-1:0][ 63:0] fetch_error_address;
+  logic [CHANNELS-1:0][FETCH_COUNT_BITS-1:0] fetches_waiting, fetches_open;
+
+  // A channel counts its reads of data; to the host its fetches are reads as well. One that has
+  // stopped counts also those that were given up, as they still reach memory.
+  channel_readings_t [CHANNELS-1:0] counted;
+  always_comb begin
+    readings = counted;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      readings[n].in_flight = counted[n].in_flight +
+          16'(stopped[n] ? fetches_open[n] : fetches_waiting[n]);
+      if (counted[n].state == STATE_IDLE && fetches_waiting[n] != '0) begin
+        readings[n].state = STATE_RUNNING;
+      end
+    end
+  end
 
   // --- H2C ---------------------------------------------------------------------------------------
   logic [H2C-1:0] read_valid, read_ready, read_relaxed, arrived_valid, failed_valid, forget, clear;
@@ -169,7 +181,7 @@ module crosslane_channels
     ) channel (
         .*,
         .settings(settings[n]),
-        .readings(readings[n]),
+        .readings(counted[n]),
         .stopped(stopped[n]),
         .working(working[n]),
         .due(due[n]),
@@ -247,7 +259,7 @@ module crosslane_channels
     ) channel (
         .*,
         .settings(settings[CHANNEL]),
-        .readings(readings[CHANNEL]),
+        .readings(counted[CHANNEL]),
         .stopped(stopped[CHANNEL]),
         .working(working[CHANNEL]),
         .due(due[CHANNEL]),

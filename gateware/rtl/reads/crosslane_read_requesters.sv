@@ -49,6 +49,9 @@ module crosslane_read_requesters
     input logic [63:0] begin_address,
     // crosslane_read_answers.
     input logic is_fetch,
+    // verilator lint_off UNUSEDSIGNAL
+    input logic [TAG_BITS-1:0] tag,  // used with fetchers only
+    // verilator lint_on UNUSEDSIGNAL
     input logic [H2C_BITS-1:0] tag_channel,
     input logic no_longer_waits,
     input logic no_longer_open,
@@ -105,6 +108,8 @@ module crosslane_read_requesters
     input logic [FETCH_PLACES-1:0] fetched_ready,
     // verilator lint_on UNUSEDSIGNAL
     output logic [FETCH_PLACES-1:0][255:0] fetched_data,
+    output logic [FETCH_PLACES-1:0][FETCH_COUNT_BITS-1:0] fetches_waiting,
+    output logic [FETCH_PLACES-1:0][FETCH_COUNT_BITS-1:0] fetches_open,
     output logic [FETCH_PLACES-1:0] fetch_failed,
     output error_e [FETCH_PLACES-1:0] fetch_error,
     output logic [FETCH_PLACES-1:0][63:0] fetch_error_address
@@ -252,6 +257,24 @@ module crosslane_read_requesters
         .write_data
     );
     assign fetch_done = fetch_done_valid && fetch_done_ready;
+
+    // As of reads of data: those that wait for an answer, and all that still reach memory.
+    for (genvar f = 0; f < FETCHERS; f++) begin : g_in_flight
+      logic begins, is_its_read, ends, leaves;
+      assign begins = fetch_begins && 32'(fetcher) == f;
+      assign is_its_read = is_fetch && 32'(tag) / FETCH_TAGS == f;
+      assign ends = no_longer_waits && is_its_read;
+      assign leaves = no_longer_open && is_its_read;
+      always_ff @(posedge clk) begin
+        if (begins && !ends) fetches_waiting[f] <= fetches_waiting[f] + 1'b1;
+        if (!begins && ends) fetches_waiting[f] <= fetches_waiting[f] - 1'b1;
+        if (rst || giving_up[H2C+f]) fetches_waiting[f] <= '0;
+        if (begins && !leaves) fetches_open[f] <= fetches_open[f] + 1'b1;
+        if (!begins && leaves) fetches_open[f] <= fetches_open[f] - 1'b1;
+        if (rst) fetches_open[f] <= '0;
+      end
+    end
+
     always_comb begin
       for (int unsigned f = 0; f < FETCHERS; f++) begin
         failed[H2C+f] = looked_failed && 32'(looked_at) == f;
@@ -267,6 +290,8 @@ module crosslane_read_requesters
     assign fetch_end = '0;
     assign fetched_valid = '0;
     assign fetched_data = '0;
+    assign fetches_waiting = '0;
+    assign fetches_open = '0;
     assign fetch_done = 1'b0;
     assign fetch_give_up = 1'b0;
     assign fetch_oldest_tag = '0;

@@ -70,6 +70,8 @@ module crosslane_reads
     output logic [FETCH_PLACES-1:0] fetched_valid,
     input logic [FETCH_PLACES-1:0] fetched_ready,
     output logic [FETCH_PLACES-1:0][255:0] fetched_data,
+    output logic [FETCH_PLACES-1:0][FETCH_COUNT_BITS-1:0] fetches_waiting,
+    output logic [FETCH_PLACES-1:0][FETCH_COUNT_BITS-1:0] fetches_open,  // with those given up
     output logic [FETCH_PLACES-1:0] fetch_failed,  // pulse
     output error_e [FETCH_PLACES-1:0] fetch_error,
     // verilator lint_on UNUSEDSIGNAL

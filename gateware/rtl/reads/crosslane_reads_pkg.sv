@@ -7,6 +7,7 @@ package crosslane_reads_pkg;
 
   // Tags of each fetcher of descriptors.
   localparam int unsigned FETCH_TAGS = 4;
+  localparam int unsigned FETCH_COUNT_BITS = $clog2(FETCH_TAGS + 1);
 
   // Event of a tag, one a clock.
   typedef enum logic [1:0] {

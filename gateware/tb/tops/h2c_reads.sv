@@ -82,6 +82,8 @@ module h2c_reads
       .fetched_valid(),
       .fetched_ready(FETCH_PLACES'(0)),
       .fetched_data(),
+      .fetches_waiting(),
+      .fetches_open(),
       .fetch_failed(),
       .fetch_error(),
       .fetch_error_address(),
