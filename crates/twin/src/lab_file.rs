@@ -208,13 +208,18 @@ pub fn export_machine(
         gaps.general(sentence);
     }
     let summary = format!(
-        "A machine with {} endpoints and {} switches, as dumps show it.",
-        plan.endpoints.len(),
-        plan.switches.len()
+        "A machine with {} and {}, as dumps show it.",
+        counted(plan.endpoints.len(), "endpoint", "endpoints"),
+        counted(plan.switches.len(), "switch", "switches")
     );
     let (described, parts) = (&machine.names, PartsTaken::of(library));
     Writer { plan: &plan, described, names, engine: false, parts, gaps }
         .write(lab_name, &summary, has_iommu)
+}
+
+/// Returns a number with its noun: `1 switch`, `2 switches`.
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
 }
 
 /// Assumptions of a lab and things left out, each with the functions that it holds for.

@@ -50,6 +50,7 @@ fn a_tree_alone_is_a_lab_with_assumed_links() {
             "card3 below host, Gen3 x4, 0",
         ]
     );
+    assert!(text.contains("A machine with 4 endpoints and 1 switch, as"), "{text}");
     assert!(text.contains("upper_port = \"port-18-02-0\""), "{text}");
     assert!(text.contains("# 0000:19:00.0: NVIDIA GPU of the Ampere"), "{text}");
     assert!(text.contains("summary = \"NVIDIA Corporation Example GPU, a device"), "{text}");
