@@ -60,7 +60,7 @@ def run(*command: str | Path, **options) -> str:
 
 
 def emulated(root: Path) -> tuple[str, ...]:
-    """What comes before a program of the packages' machine, whose libraries are in a root."""
+    """The emulator's command, with the root that has libraries; empty on the same machine."""
     return (f"qemu-{MACHINE}", "-L", str(root)) if CROSS else ()
 
 
