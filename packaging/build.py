@@ -5,6 +5,8 @@ other Linux, an image for containers, and their checksums and that of the wheel,
 `target/packages`.
 
 The same commit gives the same bytes: times are the commit's, owners are root, names are in order.
+With `CROSS`, Rust's name of another machine, they are for that one, in another folder; its programs
+run here on an emulated processor.
 """
 
 import argparse
@@ -29,6 +31,14 @@ from debian import Apt, check_tools, unpack
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+CROSS = os.environ.get("CROSS", "")
+MACHINE = CROSS.split("-")[0] or os.uname().machine
+# As Debian and images of containers call it.
+ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[MACHINE]
+# Folder of Debian's cross compiler below /usr, and the beginning of its tools' names.
+SYSTEM = CROSS.replace("-unknown", "")
+TOOLCHAIN = f"{SYSTEM}-" if CROSS else ""
+PACKAGES = TARGET / (f"packages-{ARCHITECTURE}" if CROSS else "packages")
 DESCRIPTION = """Description: moves data between host, FPGA and remote memory over PCIe and RDMA
  The program, its C and C++ library, and services that give cards to programs
  and to other nodes. The same driver and benchmarks run on cards and in a
@@ -47,6 +57,11 @@ def run(*command: str | Path, **options) -> str:
     """Output of a command."""
     words = [str(word) for word in command]
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+def emulated(root: Path) -> tuple[str, ...]:
+    """The emulator's command, with the root that has libraries; empty on the same machine."""
+    return (f"qemu-{MACHINE}", "-L", str(root)) if CROSS else ()
 
 
 def packed(content: bytes) -> bytes:
@@ -71,14 +86,15 @@ def staged(into: Path) -> Path:
     run(*make, f"DESTDIR={into}", "PREFIX=/usr", cwd=ROOT)
     usr = into / "usr"
     program = usr / "bin" / "crosslane"
-    run("strip", program)
-    run("strip", "--strip-debug", usr / "lib/libcrosslane.a")
+    run(f"{TOOLCHAIN}strip", program)
+    run(f"{TOOLCHAIN}strip", "--strip-debug", usr / "lib/libcrosslane.a")
+    started = (*emulated(Path("/usr", SYSTEM)), program)
     for shell, path in COMPLETIONS.items():
         (usr / path).parent.mkdir(parents=True, exist_ok=True)
-        (usr / path).write_text(run(program, "completions", shell))
+        (usr / path).write_text(run(*started, "completions", shell))
     pages = usr / "share/man/man1"
     pages.mkdir(parents=True, exist_ok=True)
-    run(program, "manual", pages)
+    run(*started, "manual", pages)
     for page in sorted(pages.iterdir()):
         page.with_name(page.name + ".gz").write_bytes(packed(page.read_bytes()))
         page.unlink()
@@ -106,7 +122,7 @@ def needs(tree: Path) -> str:
     versions = set()
     for path in [*tree.glob("usr/bin/*"), *tree.glob("usr/lib/**/*.so.*")]:
         if not path.is_symlink():
-            found = re.findall(r"GLIBC_(\d+)\.(\d+)", run("objdump", "-T", path))
+            found = re.findall(r"GLIBC_(\d+)\.(\d+)", run(f"{TOOLCHAIN}objdump", "-T", path))
             versions |= {(int(major), int(minor)) for major, minor in found}
     major, minor = max(versions)
     return f"libc6 (>= {major}.{minor}), libgcc-s1, passwd"
@@ -118,7 +134,7 @@ def set_times(tree: Path, seconds: int) -> None:
         os.utime(path, (seconds, seconds), follow_symlinks=False)
 
 
-def debian_package(tree: Path, architecture: str, into: Path) -> Path:
+def debian_package(tree: Path, into: Path) -> Path:
     """A Debian package of a tree, to which the services and udev's rules are added."""
     for folder, name in (("systemd", "lib/systemd/system"), ("udev", "lib/udev/rules.d")):
         (tree / name).mkdir(parents=True)
@@ -137,7 +153,7 @@ def debian_package(tree: Path, architecture: str, into: Path) -> Path:
     fields = {
         "Package": "crosslane",
         "Version": version(),
-        "Architecture": architecture,
+        "Architecture": ARCHITECTURE,
         "Maintainer": "The Crosslane developers <crosslane@localhost>",
         "Section": "science",
         "Priority": "optional",
@@ -151,7 +167,7 @@ def debian_package(tree: Path, architecture: str, into: Path) -> Path:
         shutil.copy(HERE / "debian" / name, control / name)
         (control / name).chmod(0o755)
     set_times(tree, commit_time())
-    package = into / f"crosslane_{version()}_{architecture}.deb"
+    package = into / f"crosslane_{version()}_{ARCHITECTURE}.deb"
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(commit_time())}
     options = ["--root-owner-group", "-Zzstd", "--build"]
     run("dpkg-deb", *options, tree, package, env=environment)
@@ -179,15 +195,16 @@ def fetch_libraries(into: Path) -> None:
     """The libraries of the image, in the folder `root`."""
     check_tools("apt-get", "dpkg-deb")
     with tempfile.TemporaryDirectory() as folder:
-        apt = Apt(Path(folder), ("bookworm",))
+        apt = Apt(Path(folder), ("bookworm",), ARCHITECTURE)
         apt.run("update")
         unpack(apt.download(Path(folder) / "archives", *IMAGE_PACKAGES), into / "root")
 
 
-def image(tree: Path, architecture: str, into: Path) -> Path:
+def image(tree: Path, into: Path) -> Path:
     """An image of OCI's layout with the program of a tree and the libraries that it needs, to be
     loaded by `podman load`, `docker load` or `skopeo`."""
-    libraries = cache.made("packages", f"image-{cache.key(*IMAGE_PACKAGES)[:10]}", fetch_libraries)
+    name = f"image-{cache.key(ARCHITECTURE, *IMAGE_PACKAGES)[:10]}"
+    libraries = cache.made("packages", name, fetch_libraries)
     for name in ("DEBIAN", "lib", "usr/include", "usr/lib"):
         shutil.rmtree(tree / name)
     blobs: dict[str, bytes] = {}
@@ -203,7 +220,7 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
     layer_blobs = [blob("layer.v1.tar+gzip", packed(content)) for content in layers]
     digests = [f"sha256:{hashlib.sha256(content).hexdigest()}" for content in layers]
     config = {
-        "architecture": architecture,
+        "architecture": ARCHITECTURE,
         "os": "linux",
         "config": {"Entrypoint": ["/usr/bin/crosslane"], "Cmd": ["--help"], "Env": []},
         "rootfs": {"type": "layers", "diff_ids": digests},
@@ -221,7 +238,7 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
     files = {f"blobs/sha256/{digest}": content for digest, content in blobs.items()}
     files["index.json"] = json.dumps(index).encode()
     files["oci-layout"] = b'{"imageLayoutVersion": "1.0.0"}'
-    path = into / f"crosslane-{version()}-{architecture}.oci.tar"
+    path = into / f"crosslane-{version()}-{ARCHITECTURE}.oci.tar"
     with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
         for name, content in sorted(files.items()):
             item = tarfile.TarInfo(name)
@@ -233,24 +250,23 @@ def image(tree: Path, architecture: str, into: Path) -> Path:
 def main() -> None:
     """Makes all of them."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    architecture = run("dpkg", "--print-architecture").strip()
-    machine = os.uname().machine
-    into, stage = TARGET / "packages", TARGET / "packages.stage"
+    into, stage = PACKAGES, PACKAGES.with_suffix(".stage")
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     shutil.rmtree(stage, ignore_errors=True)
     plain = staged(stage / "plain")
-    tree = with_libraries_in(f"{machine}-linux-gnu", plain, stage / "debian")
+    tree = with_libraries_in(f"{MACHINE}-linux-gnu", plain, stage / "debian")
     # Wherever it is unpacked, its pkg-config file finds it.
     config = plain / "usr/lib/pkgconfig/crosslane.pc"
     text = config.read_text().replace("prefix=/usr\n", "prefix=${pcfiledir}/../..\n")
     config.write_text(text.replace("libdir=/usr/lib\n", "libdir=${prefix}/lib\n"))
-    name = f"crosslane-{version()}-linux-{machine}"
+    name = f"crosslane-{version()}-linux-{MACHINE}"
     archive = packed(layer(plain / "usr", f"{name}/", commit_time()))
     (into / f"{name}.tar.gz").write_bytes(archive)
-    debian_package(tree, architecture, into)
-    image(tree, architecture, into)
-    shutil.copy(max((TARGET / "wheels").glob("*.whl"), key=lambda path: path.stat().st_mtime), into)
+    debian_package(tree, into)
+    image(tree, into)
+    wheels = (TARGET / "wheels").glob(f"*_{MACHINE}.whl")
+    shutil.copy(max(wheels, key=lambda path: path.stat().st_mtime), into)
     shutil.rmtree(stage)
     sums = ""
     for path in sorted(into.iterdir()):

@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Installs each of `target/packages` into a clean root without a network, as its users do, and does
 there what the README's first minutes do. The root has Debian's essential packages and no others.
+
+Packages for another machine (`CROSS`) run on an emulated processor, one program at a time: it
+cannot start another, so the Debian package is unpacked and its scripts do not run. The wheel goes
+into a folder, as pip does it for another machine, where the root's Python finds it.
 """
 
 import hashlib
@@ -15,15 +19,37 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from build import ROOT, TARGET, cache, run
+from build import (
+    ARCHITECTURE,
+    CROSS,
+    MACHINE,
+    PACKAGES,
+    ROOT,
+    TARGET,
+    TOOLCHAIN,
+    cache,
+    emulated,
+    run,
+)
 from debian import Apt, check_tools
 
-PACKAGES = TARGET / "packages"
 # Beside what is essential: the package adds a user.
 ROOT_PACKAGES = ("?essential", "passwd")
+# A release of Debian with the newest Python that the wheel is tried with, 3.13. The oldest is that
+# of the tools, or Debian 12's on an emulated processor: 3.11.
+NEWEST = "trixie"
+# The oldest C library that the wheel is made for, as pip calls it.
+PLATFORM = f"manylinux_2_34_{MACHINE}"
 # Raised when roots that are kept have to be made again.
 FORMAT = 2
+SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
 FIRST = "bench traffic --lab rosta --flow fpga1:fpga2:write:64K"
+# The same through the Python package.
+MODULE = f"""import crosslane
+print(crosslane.Lab.load("rosta").run({FIRST.rsplit(" ", 1)[1]!r}).text(), end="")"""
+PIP = ("--no-index", "--quiet", "--disable-pip-version-check")
+# Needs libfabric.
+KEYS_OF_TCP = "tests/test_bridge.py::test_keys_and_rights_are_those_of_the_policy[tcp]"
 EXAMPLE = ROOT / "examples" / "c" / "first_transfer.c"
 
 
@@ -31,19 +57,25 @@ class PackageError(Exception):
     """The reason why a package is not as it should be: one sentence."""
 
 
-def make_root(into: Path) -> None:
-    """A root with Debian's essential packages, as dpkg sees it too, in the folder `root`."""
+def clean(suite: str, *packages: str) -> Path:
+    """A root with packages of a release of Debian, as dpkg sees it too, made now or earlier."""
+    name = f"root-{cache.key(str(FORMAT), suite, ARCHITECTURE, *packages)[:10]}"
+    return cache.made("packages", name, lambda into: make_root(into, suite, packages)) / "root"
+
+
+def make_root(into: Path, suite: str, packages: tuple[str, ...]) -> None:
+    """Makes such a root, in the folder `root`."""
     check_tools("apt-get", "dpkg-deb", "tar")
     root = into / "root"
-    # The folders of bookworm's `/usr`-merge, into which packages are unpacked.
+    # The folders of Debian's `/usr`-merge, into which packages are unpacked.
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True)
         (root / name).symlink_to(f"usr/{name}")
     status = ""
     with tempfile.TemporaryDirectory() as folder:
-        apt = Apt(Path(folder), ("bookworm",))
+        apt = Apt(Path(folder), (suite,), ARCHITECTURE)
         apt.run("update")
-        apt.run("-y", "--download-only", "install", *ROOT_PACKAGES)
+        apt.run("-y", "--download-only", "install", *packages)
         for archive in apt.archives():
             content = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=-1)
             into = ["tar", "-x", "--keep-directory-symlink", "-C", root]
@@ -60,16 +92,24 @@ class Root:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def run(self, *command: str, search: str = "/usr/bin:/usr/sbin") -> str:
-        """Output of a command in the root."""
+    def start(self, *command: str | Path, **environment: str) -> str:
+        """Output of a command without a network, as root, with that environment beside ours."""
         rights = [] if os.geteuid() == 0 else ["--map-root-user"]
-        words = ["unshare", *rights, "--net", "chroot", self.folder, *command]
-        environment = {"PATH": f"{search}:/bin:/sbin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        words = ["unshare", *rights, "--net", *command]
+        said = {"PATH": SEARCH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
+        done = subprocess.run(words, env=said, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()
-            raise PackageError(f"{' '.join(command)} ended with {done.returncode}: {said}")
+            text = (done.stderr or done.stdout).strip()
+            shown = " ".join(str(word) for word in command)
+            raise PackageError(f"{shown} ended with {done.returncode}: {text}")
         return done.stdout
+
+    def run(self, program: str, *arguments: str, **environment: str) -> str:
+        """Output of a program in the root, by its path there."""
+        emulator = emulated(self.folder)
+        if emulator:
+            return self.start(*emulator, f"{self.folder}{program}", *arguments, **environment)
+        return self.start("chroot", self.folder, program, *arguments, **environment)
 
 
 def fail_unless(holds: bool, sentence: str) -> None:
@@ -78,9 +118,9 @@ def fail_unless(holds: bool, sentence: str) -> None:
         raise PackageError(sentence)
 
 
-def check_program(root: Root, expected: str, program: str = "crosslane", **options) -> None:
+def check_program(root: Root, expected: str, program: str = "/usr/bin/crosslane") -> None:
     """Whether the program does in the root what it does here."""
-    got = root.run(program, *FIRST.split(), **options)
+    got = root.run(program, *FIRST.split())
     fail_unless(got == expected, f"{program} {FIRST} prints in the root:\n{got}\nnot\n{expected}")
 
 
@@ -94,9 +134,9 @@ def check_library(root: Root, prefix: str) -> None:
     flags = run(*options, env=environment).split()
     made = root.folder / "tmp" / "first_transfer"
     made.parent.mkdir(exist_ok=True)
-    run("cc", "-std=c11", EXAMPLE, "-o", made, *flags)
+    run(f"{TOOLCHAIN}gcc", "-std=c11", EXAMPLE, "-o", made, *flags)
     library = "/" + str(folder.parent.relative_to(root.folder))
-    said = root.run("/usr/bin/env", f"LD_LIBRARY_PATH={library}", "/tmp/first_transfer")
+    said = root.run("/tmp/first_transfer", LD_LIBRARY_PATH=library)
     fail_unless(re.search(r"\d", said) is not None, f"the C example says nothing: {said!r}")
 
 
@@ -104,9 +144,15 @@ def check_debian(root: Root, expected: str) -> None:
     """The Debian package: installed, used, and removed without a trace."""
     package = next(PACKAGES.glob("*.deb"))
     before = sorted(str(path) for path in root.folder.rglob("*"))
-    shutil.copy(package, root.folder / "package.deb")
-    root.run("dpkg", "--install", "/package.deb")
-    fail_unless(root.run("dpkg", "--verify", "crosslane") == "", "files differ from the package's")
+    if CROSS:
+        dpkg = ("dpkg", f"--root={root.folder}")
+        root.start(*dpkg, "--force-architecture", "--unpack", package)
+    else:
+        shutil.copy(package, root.folder / "package.deb")
+        dpkg = ("chroot", root.folder, "dpkg")
+        root.start(*dpkg, "--install", "/package.deb")
+    verified = root.start(*dpkg, "--verify", "crosslane")
+    fail_unless(verified == "", f"files differ from the package's: {verified}")
     check_program(root, expected)
     check_library(root, "usr")
     for path in (
@@ -116,8 +162,10 @@ def check_debian(root: Root, expected: str) -> None:
         "usr/share/bash-completion/completions/crosslane",
     ):
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
-    root.run("getent", "passwd", "crosslane")
-    root.run("dpkg", "--purge", "crosslane")
+    if CROSS:
+        return
+    root.run("/usr/bin/getent", "passwd", "crosslane")
+    root.start(*dpkg, "--purge", "crosslane")
     # The user stays: files may be its own. What dpkg, ldconfig and shells write is theirs.
     own = re.compile(r"/(dev|etc|var)/|/tmp|/package.deb")
     after = {str(path) for path in root.folder.rglob("*")} - set(before)
@@ -131,7 +179,7 @@ def check_archive(root: Root, expected: str) -> None:
     with tarfile.open(archive) as packed:
         packed.extractall(root.folder / "opt", filter="tar")
     folder = f"/opt/{archive.name.removesuffix('.tar.gz')}"
-    check_program(root, expected, search=f"{folder}/bin")
+    check_program(root, expected, f"{folder}/bin/crosslane")
     check_library(root, folder[1:])
 
 
@@ -152,22 +200,67 @@ def check_image(folder: Path, expected: str) -> None:
         with tarfile.open(blob(entry)) as packed:
             packed.extractall(folder / "root", filter="tar")
     config = json.loads(blob(manifest["config"]).read_text())
-    check_program(Root(folder / "root"), expected, program=config["config"]["Entrypoint"][0])
+    fail_unless(config["architecture"] == ARCHITECTURE, f"the image is for {config}")
+    check_program(Root(folder / "root"), expected, config["config"]["Entrypoint"][0])
+
+
+def the_wheel() -> Path:
+    """The wheel, if its tags are right."""
+    wheel = next(PACKAGES.glob("*.whl"))
+    fail_unless(wheel.name.endswith(f"-abi3-{PLATFORM}.whl"), f"{wheel.name} has other tags")
+    return wheel
+
+
+def check_module(said: str, expected: str) -> None:
+    """Whether what the Python program `MODULE` says is what the program says."""
+    fail_unless(
+        said.split() == expected.split(), f"the wheel's module says:\n{said}\nnot\n{expected}"
+    )
 
 
 def check_wheel(folder: Path, expected: str) -> None:
     """The wheel, in a new environment of Python: module and program."""
     run(sys.executable, "-m", "venv", folder)
-    options = ["--no-index", "--quiet", "--disable-pip-version-check"]
-    run(folder / "bin/pip", "install", *options, next(PACKAGES.glob("*.whl")))
+    run(folder / "bin/pip", "install", *PIP, the_wheel())
     got = run(folder / "bin/crosslane", *FIRST.split())
     fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
-    flow = FIRST.rsplit(" ", 1)[1]
-    program = f"import crosslane; print(crosslane.Lab.load('rosta').run({flow!r}).text(), end='')"
-    got = run(folder / "bin/python", "-c", program, cwd=folder)
-    fail_unless(
-        got.split() == expected.split(), f"the wheel's module says:\n{got}\nnot\n{expected}"
+    check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected)
+
+
+def check_wheel_in_root(root: Root, expected: str) -> None:
+    """The wheel, in a root with another Python or for another machine: module and program."""
+    options = ["--platform", PLATFORM, "--only-binary=:all:", "--target", root.folder / "opt"]
+    run(sys.executable, "-m", "pip", "install", *PIP, *options, the_wheel())
+    check_program(root, expected, "/opt/bin/crosslane")
+    check_module(root.run("/usr/bin/python3", "-B", "-c", MODULE, PYTHONPATH="/opt"), expected)
+
+
+def check_python(root: Root, expected: str) -> None:
+    """The tests of the Python package, with the wheel and the newest Python."""
+    check_wheel_in_root(root, expected)
+    (tests := root.folder / "opt/tree/crates/python").mkdir(parents=True)
+    shutil.copytree(ROOT / "crates/python/tests", tests / "tests")
+    shutil.copytree(ROOT / "examples/own_core", root.folder / "opt/tree/examples/own_core")
+    version = root.run("/usr/bin/python3", "--version").split()[1].rpartition(".")[0]
+    target = root.folder / "opt/tools"
+    options = ["--python-version", version, "--only-binary=:all:", "--target", target]
+    for oldest in ("2_28", "2_27", "2_17"):
+        options += ["--platform", f"manylinux_{oldest}_{MACHINE}"]
+    for pinned in ("crates/python", "gateware"):
+        options += ["--constraint", ROOT / pinned / "requirements.txt"]
+    run(sys.executable, "-m", "pip", "install", *PIP[1:], *options, "numpy", "pytest")
+    # MPI, Dask and libfabric are not there.
+    left_out = ["--ignore=tests/test_examples.py", "--deselect", KEYS_OF_TCP]
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", *left_out, "tests"]
+    enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && ip link set lo up'
+    inside = "cd /opt/tree/crates/python && exec python3 -B " + " ".join(command)
+    said = root.start(
+        *("--mount", "--pid", "--fork"),
+        *("sh", "-c", f'{enter} && exec chroot "$0" sh -c "$1"', root.folder, inside),
+        PYTHONPATH="/opt:/opt/tools",
+        CROSSLANE_PROGRAM="/opt/bin/crosslane",
     )
+    print(f"Python {version}: {said.splitlines()[-1]}")
 
 
 def check_sums() -> None:
@@ -182,18 +275,20 @@ def main() -> None:
     """Checks all of them."""
     expected = run(TARGET / "release" / "crosslane", *FIRST.split())
     check_sums()
+    plain = clean("bookworm", *ROOT_PACKAGES)
+    with_python = clean("bookworm" if CROSS else NEWEST, *ROOT_PACKAGES, "python3")
     with tempfile.TemporaryDirectory() as folder:
-        name = f"root-{cache.key(str(FORMAT), *ROOT_PACKAGES)[:10]}"
-        clean = cache.made("packages", name, make_root) / "root"
-        for number, check in enumerate((check_debian, check_archive)):
+        last = check_wheel_in_root if CROSS else check_python
+        checks = [(check_debian, plain), (check_archive, plain), (last, with_python)]
+        for number, (check, root) in enumerate(checks):
             copy = Path(folder) / str(number)
-            subprocess.run(["cp", "-a", clean, copy], check=True)
+            subprocess.run(["cp", "-a", root, copy], check=True)
             check(Root(copy), expected)
             print(f"{check.__doc__} ok")
-        check_image(Path(folder) / "image", expected)
-        print(f"{check_image.__doc__} ok")
-        check_wheel(Path(folder) / "wheel", expected)
-        print(f"{check_wheel.__doc__} ok")
+        others = [check_image] if CROSS else [check_image, check_wheel]
+        for check in others:
+            check(Path(folder) / check.__name__, expected)
+            print(f"{check.__doc__} ok")
 
 
 if __name__ == "__main__":

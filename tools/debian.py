@@ -29,9 +29,10 @@ def mirror() -> str:
 
 
 class Apt:
-    """Apt with separate lists and state, for some suites: it sees nothing as installed."""
+    """Apt with separate lists and state, for some suites and an architecture: it sees nothing as
+    installed."""
 
-    def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, suites: tuple[str, ...], architecture: str = "amd64") -> None:
         self.folder = folder
         for name in ("lists/partial", "cache/archives/partial"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -45,7 +46,7 @@ class Apt:
             *("-o", f"Dir::State::status={folder}/status"),
             *("-o", f"Dir::Cache={folder}/cache", "-o", "APT::Install-Recommends=false"),
             *("-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"),
-            *("-o", "Acquire::Retries=3", "-o", "APT::Architecture=amd64"),
+            *("-o", "Acquire::Retries=3", "-o", f"APT::Architecture={architecture}"),
         ]
 
     def run(self, *arguments: str, tool: str = "apt-get") -> str:

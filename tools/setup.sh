@@ -22,6 +22,8 @@ if [ "$target" != run ]; then
   if lacks perl; then packages+=(perl); fi
   # Debian's Python needs a separate package with pip to make virtual environments.
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then packages+=(python3 python3-venv); fi
+  # The C library's programs are compiled by it, too: 13 MB beside libclang, which bindings need.
+  if lacks clang; then packages+=(clang); fi
   # `ring` has C in it, which the check for Arm compiles too.
   if lacks aarch64-linux-gnu-gcc; then packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross); fi
   # Networks are tested on libfabric, and between namespaces that `ip` makes.
@@ -54,6 +56,8 @@ if [ "$target" != run ]; then
 fi
 # The kernel with iommufd is built from Debian's source.
 if [ "$target" = soak ] && lacks bc; then packages+=(bc); fi
+# Packages for Arm are tried on an emulated processor.
+if [ "$target" = soak ] && lacks qemu-aarch64; then packages+=(qemu-user); fi
 
 install_packages() {
   local as_root=()

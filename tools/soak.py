@@ -41,6 +41,10 @@ STEPS = {
     Step("miri", writes="debug"): "the pure crates under miri",
     Step("tsan", writes="debug"): "threads that share a card through the C library, under "
     "ThreadSanitizer",
+    Step(
+        "check-packages-arm64", writes="release"
+    ): "what users of 64-bit Arm install, cross compiled, "
+    "on an emulated processor: the same results as here",
     Step("test-vm-iommufd", writes="debug"): "cards by iommufd, on a kernel that is built for it",
 }
 

@@ -19,6 +19,7 @@ mod peer;
 mod plan;
 mod port;
 mod posted;
+mod process;
 mod run;
 mod running;
 mod session;
@@ -51,6 +52,7 @@ fn pattern(py: Python<'_>, bytes: usize, seed: u32, word: u32) -> PyResult<Bound
 /// The module `crosslane._native`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    process::watch()?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(text, module)?)?;
     module.add_function(wrap_pyfunction!(pattern, module)?)?;

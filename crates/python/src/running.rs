@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::ops::Deref;
-use std::process;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
@@ -24,6 +23,7 @@ use crate::call::without_gil;
 use crate::error::Failure;
 use crate::host::Host;
 use crate::port::Port;
+use crate::process;
 use crate::session::Inside;
 
 /// Simulated time between two looks for signals, such as that of Ctrl-C.

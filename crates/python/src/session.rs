@@ -2,7 +2,6 @@
 //! Open cards, shared by the objects that use them, in one thread after the other.
 
 use std::cell::Cell;
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
@@ -17,6 +16,7 @@ use pyo3::prelude::*;
 use crate::call::without_gil;
 use crate::error::Failure;
 use crate::posted::{Posted, Waited};
+use crate::process;
 use crate::state::State;
 
 /// Time for which a wait for a real card keeps other threads from the session.
@@ -161,13 +161,15 @@ impl Shared {
         posted: Posted,
         limit: Option<Picoseconds>,
     ) -> PyResult<Waited> {
+        if self.is_lab {
+            // Time moves only here, so that nothing is gained by slices.
+            return self.call(py, |state| state.wait(posted, limit));
+        }
         loop {
-            // In a lab time moves only here, so that nothing is gained by slices.
             let slice = Picoseconds(self.now()?.0.saturating_add(Picoseconds::from(SLICE).0));
-            let slice = (!self.is_lab).then_some(slice);
-            let until = [limit, slice].into_iter().flatten().min();
-            let waited = self.call(py, |state| state.wait(posted, until))?;
-            if waited.is_some() || slice.is_none() {
+            let until = limit.map_or(slice, |limit| limit.min(slice));
+            let waited = self.call(py, |state| state.wait(posted, Some(until)))?;
+            if waited.is_some() {
                 return Ok(waited);
             }
             let now = self.now()?;

@@ -315,9 +315,11 @@ impl Transfer {
         if let Some(known) = self.known(py) {
             return known;
         }
-        let span = deadline.map(|value| seconds("deadline", value)).transpose()?;
-        let now = self.session.now()?;
-        let limit = span.map(|it| Picoseconds(now.0.saturating_add(Picoseconds::from(it).0)));
+        let limit = |value| -> PyResult<Picoseconds> {
+            let span = Picoseconds::from(seconds("deadline", value)?);
+            Ok(Picoseconds(self.session.now()?.0.saturating_add(span.0)))
+        };
+        let limit = deadline.map(limit).transpose()?;
         match self.session.wait(py, self.posted, limit)? {
             Some(outcome) => self.take_in(py, outcome),
             None => {

@@ -5,7 +5,6 @@
 //! what became of them.
 
 use std::pin::pin;
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self as told, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -31,6 +30,7 @@ use pyo3::prelude::*;
 
 use crate::call::{SIGNALS, look_for_signals, without_gil};
 use crate::error::Failure;
+use crate::process;
 
 /// Most transfers that wait for the ones before them.
 const MOST_WAITING: usize = 1024;
