@@ -209,6 +209,7 @@ check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, i
 	$(BUILD_TESTS)
 	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py --check $(TARGET_DIR)/debug
 	$(VENV)/bin/python -B crates/web/page/tests/test_lab_page.py --quiet
+	$(VENV)/bin/python -B crates/web/page/tests/test_lab_build.py --quiet
 
 site: $(TOOLS) api-doc web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(call build_release,cli)

@@ -2,7 +2,7 @@
 // The page's side of the worker. Questions are answered in their order; ending a run ends the
 // worker, and a new one begins with the module that is compiled already.
 
-import type { AnswerTo, Question } from "./answers.ts";
+import type { AnswerTo, DirectionLoad, Question } from "./answers.ts";
 import { opened } from "./wasm.ts";
 import type { FromWorker } from "./worker.ts";
 
@@ -11,6 +11,13 @@ export interface Progress {
   moved: number;
   picoseconds: number;
   tried: number;
+}
+
+/** Those who hear of a run while it goes on. */
+export interface Hears {
+  progress(progress: Progress): void;
+  /** Loads of links since the last call. */
+  loads?(loads: DirectionLoad[]): void;
 }
 
 /** Thrown by a question whose run was stopped. */
@@ -23,7 +30,7 @@ export class Stopped extends Error {
 interface Waiting {
   answered(answer: string): void;
   failed(error: Error): void;
-  progress: ((progress: Progress) => void) | undefined;
+  hears: Hears | undefined;
 }
 
 /** Loads and compiles the module, also from servers that do not know the type of its file. */
@@ -50,7 +57,11 @@ export class Client {
       const said = event.data;
       const waiting = this.#waiting.get(said.number);
       if ("moved" in said) {
-        waiting?.progress?.(said);
+        waiting?.hears?.progress(said);
+        return;
+      }
+      if ("loads" in said) {
+        waiting?.hears?.loads?.(said.loads);
         return;
       }
       this.#waiting.delete(said.number);
@@ -65,15 +76,15 @@ export class Client {
     return worker;
   }
 
-  /** Asks a question; `progress` hears of its run. */
+  /** Asks a question; `hears` is told of its run. */
   async ask<Q extends Question>(
     question: Q,
-    progress?: (progress: Progress) => void,
+    hears?: Hears,
   ): Promise<AnswerTo<Q>> {
     this.#worker ??= this.#start();
     const number = ++this.#number;
     const answer = new Promise<string>((answered, failed) => {
-      this.#waiting.set(number, { answered, failed, progress });
+      this.#waiting.set(number, { answered, failed, hears });
     });
     // It may fail before it is waited for.
     answer.catch(() => {});
