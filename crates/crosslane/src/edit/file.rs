@@ -34,7 +34,7 @@ pub(super) struct File {
     pub document: DocumentMut,
 }
 
-/// What becomes of a row of a list.
+/// The fate of a row of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Row {
     /// It stays, with its neighbours.
@@ -135,7 +135,7 @@ impl File {
                 let count = word(table, column).map_or(1, |it| Names::of(it).count);
                 count > 1 && count < rows.len()
             };
-            let shared = columns(kind).iter().position(|column| is_shared(&column));
+            let shared = columns(kind).iter().position(is_shared);
             let is_run = |one: &(usize, &Vec<String>), other: &(usize, &Vec<String>)| {
                 of(one.1) == of(other.1)
                     && of(one.1) != Row::Alone

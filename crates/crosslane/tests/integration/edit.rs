@@ -206,3 +206,35 @@ fn an_outline_has_the_tree_of_a_file_with_errors() {
     assert_eq!(fpga.paths, ["endpoint.fpga{1..8}", "part.v7", "link[5]", "part.board-x4"]);
     assert!(outline.parts.iter().any(|it| it.name == "v7" && it.kind == "endpoint"));
 }
+
+#[test]
+fn every_node_of_a_shipped_lab_goes_alone() {
+    for lab in shipped() {
+        let before = outline(lab.text).unwrap();
+        let names = |outline: &crosslane::edit::Outline| {
+            outline.nodes.iter().map(|it| it.name.clone()).collect::<Vec<_>>()
+        };
+        for name in names(&before) {
+            let text = match edited(lab.text, &remove(&name)) {
+                Ok((text, None)) => text,
+                Ok((_, added)) => panic!("{}: {added:?} is added", lab.name),
+                Err(error) => {
+                    assert!(error.to_string().contains("of a torus"), "{}: {error}", lab.name);
+                    continue;
+                }
+            };
+            // All others that are not below it stay, in their order.
+            let above = |node: &str| {
+                let found = before.nodes.iter().find(|it| it.name == node);
+                found.and_then(|it| it.above.clone())
+            };
+            let is_below = |node: &String| {
+                let mut way = std::iter::successors(Some(node.clone()), |node| above(node));
+                way.any(|it| it == name)
+            };
+            let mut expected = names(&before);
+            expected.retain(|node| !is_below(node));
+            assert_eq!(names(&outline(&text).unwrap()), expected, "{} without {name}", lab.name);
+        }
+    }
+}

@@ -256,7 +256,7 @@ export interface Outline {
     kind: "host" | "switch" | "endpoint";
     part: string;
     above: string | null;
-    /** Tables that describe it, as errors have them: `endpoint.fpga{1..8}`, `part.v7`, `link[2]`. */
+    /** Tables that describe it, as errors have them: `endpoint.fpga{1..8}`, `link[2]`. */
     paths: string[];
   }[];
   parts: { name: string; kind: string; summary: string }[];

@@ -18,7 +18,7 @@ name = "mine"
 summary = "Built by hand."
 `;
 
-/** What building needs of the page. */
+/** The parts of the page that building needs. */
 export interface Page {
   client: Client;
   store: Store;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Dragging of a part or a card onto a card of the drawing, by mouse or pen. A finger scrolls; it and
-// the keyboard have buttons for the same.
+// Dragging of a part or a card onto a card of the drawing, by mouse or pen. A finger scrolls: it
+// and the keyboard have buttons for the same.
 
 import { make } from "./dom.ts";
 
 /** Pixels that a pointer moves before it drags. */
 const LEAST_MOVE = 6;
 
-/** Where a drag is dropped. */
+/** The end of a drag. */
 export interface Dropping {
   /** Whether a card takes it. */
   can(node: string): boolean;

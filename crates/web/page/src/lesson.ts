@@ -5,7 +5,8 @@
 import type { Trace } from "./answers.ts";
 import { choices, make } from "./dom.ts";
 import { time } from "./format.ts";
-import { arrivalOf, CLASSES, type Count, type Step, stepsOf, tlpsOf, type Way, waysOf } from "./steps.ts";
+import { arrivalOf, CLASSES, stepsOf, tlpsOf, waysOf } from "./steps.ts";
+import type { Count, Step, Way } from "./steps.ts";
 
 /** Size of the drawing, and the places of the two sides in it. */
 const WIDTH = 640;
@@ -104,7 +105,8 @@ export class Lesson {
     set("lesson-next", this.#step === this.#steps.length - 1);
     set("lesson-before", this.#tlp === 0);
     set("lesson-after", this.#tlp === this.#tlps.length - 1);
-    const place = `TLP ${this.#tlp + 1} of ${this.#tlps.length}, step ${this.#step + 1} of ${this.#steps.length}`;
+    const of = (index: number, all: unknown[]) => `${index + 1} of ${all.length}`;
+    const place = `TLP ${of(this.#tlp, this.#tlps)}, step ${of(this.#step, this.#steps)}`;
     this.#shown(event);
     this.#seen.replaceChildren(
       make("p", { class: "note" }, place),

@@ -19,11 +19,11 @@ const KINDS = [
   { kind: "endpoint", title: "Cards and drives" },
 ];
 
-/** Where a part goes: onto a host or switch, or by itself if it is a root complex. */
+/** Takes a part: onto a host or switch, or by itself if it is a root complex. */
 export interface PaletteHears {
   /** Adds a part below a node; `null` for a root complex. */
   add(part: string, below: string | null): void;
-  /** Where a drag is dropped. */
+  /** The end of a drag. */
   dropping: Dropping;
 }
 

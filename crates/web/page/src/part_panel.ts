@@ -11,7 +11,7 @@ const SOURCE = "assumption: set by hand";
 /** Bytes from which they are also shown in KiB. */
 const LARGE_BYTES = 1024;
 
-/** What the panel asks for. */
+/** Takes the wishes of the panel. */
 export interface PanelHears {
   /** Makes an edit; `said` is shown when it is done. */
   edit(edit: Edit, said: string): void;
@@ -70,9 +70,9 @@ export class PartPanel {
     const focused = (document.activeElement as HTMLElement | null)?.id;
     const scrolled = isOther ? 0 : this.#box.scrollTop;
     this.#view = view;
-    // What is changed most comes first: the link, and what a card sends.
-    const first = ["link", "requester"];
-    const rank = ({ name }: TableView) => (first.indexOf(name) + first.length + 1) % (first.length + 1);
+    // The tables that are changed most come first.
+    const first = ["requester", "link"];
+    const rank = ({ name }: TableView) => -first.indexOf(name);
     const shown = view.tables.filter((table) => this.#isShown(table));
     const tables = shown.sort((a, b) => rank(a) - rank(b));
     this.#box.replaceChildren(
@@ -224,8 +224,9 @@ export class PartPanel {
 
   /** The table that a change is written into. */
   #place({ own, shared }: TableView): string {
-    const isShared = shared && (this.#isShared || (this.#view?.alike === 1 && !own.startsWith("link")));
-    return isShared ? shared : own;
+    // A part that only this node has is as good as the node's own; links share theirs.
+    const isOnly = this.#view?.alike === 1 && !own.startsWith("link");
+    return shared && (this.#isShared || isOnly) ? shared : own;
   }
 
   #table(view: NodeView, table: TableView): HTMLElement {
@@ -240,7 +241,7 @@ export class PartPanel {
       },
       make("summary", {}, make("h3", {}, title)),
       make("p", { class: "note" }, table.words),
-      // What is set comes first.
+      // Keys that are set come first.
       ...[...table.keys]
         .sort((a, b) => Number(a.value === null) - Number(b.value === null))
         .map((key) => this.#key(table, key)),
@@ -268,7 +269,10 @@ export class PartPanel {
     const list = listOf(key);
     let field: HTMLInputElement | HTMLSelectElement;
     if (list) {
-      const select: HTMLSelectElement = make("select", { id, onchange: () => changed(select.value) });
+      const select: HTMLSelectElement = make("select", {
+        id,
+        onchange: () => changed(select.value),
+      });
       const none = { value: "", text: left ? `(${left})` : "(left out)" };
       const all = list.includes(value) || !value ? list : [value, ...list];
       choices(select, [none, ...all.map((it) => ({ value: it, text: it }))], value);
@@ -316,13 +320,14 @@ export class PartPanel {
       },
     });
     const where = key.place?.startsWith("part.") ? `of ${key.place.split(".")[1]}` : "";
-    return make("p", { class: "source-line" }, input, where && make("span", { class: "note" }, where));
+    const said = where && make("span", { class: "note" }, where);
+    return make("p", { class: "source-line" }, input, said);
   }
 
   /** Tables that the node does not have. */
   #more(view: NodeView): HTMLElement | "" {
     const absent = view.tables.filter((it) => it.is_absent && !this.#asked.has(it.name));
-    // What a table holds can be asked for when the table is there.
+    // Tables within a table can be asked for when that one is there.
     const names = absent
       .map(({ name }) => name)
       .filter((name) => !absent.some((it) => it.name && name.startsWith(`${it.name}.`)));
@@ -335,7 +340,8 @@ export class PartPanel {
         byId("part-more").dispatchEvent(new CustomEvent("asked", { bubbles: true }));
       },
     });
-    choices(select, [{ value: "", text: "choose…" }, ...names.map((it) => ({ value: it, text: it }))], "");
+    const options = names.map((it) => ({ value: it, text: it }));
+    choices(select, [{ value: "", text: "choose…" }, ...options], "");
     return make(
       "div",
       { class: "line" },

@@ -13,17 +13,17 @@ export interface Way {
   back: number | null;
 }
 
-/** Credits of one class: those of headers and those of data, 16 B each; `null` for infinite ones. */
+/** Credits of one class, for headers and for data, 16 B each; `null` for infinite ones. */
 export interface Count {
   header: number | null;
   data: number | null;
 }
 
-/** What both sides of a direction know at one time. */
+/** The credits of both sides of a direction at one time. */
 export interface Ledger {
-  /** Of each class what the transmitter may still send. */
+  /** Credits of each class that the transmitter may still use. */
   available: Count[];
-  /** Of each class what the receiver has granted and has not seen used. */
+  /** Credits of each class that the receiver has granted and has not seen used. */
   free: Count[];
   /** TLPs that wait for their Ack. */
   unacknowledged: number;
@@ -71,12 +71,12 @@ function isCorrupt(trace: Trace, event: number): boolean {
   return trace.events[event]![4].includes("corrupt");
 }
 
-/** What a DLLP says: `Ack`, `Nak`, `UpdateFC-P`. */
+/** The name of a DLLP: `Ack`, `Nak`, `UpdateFC-P`. */
 function nameOf(trace: Trace, event: number): string {
   return trace.events[event]![4].split(",")[0]!;
 }
 
-/** What both sides know when something leaves or has arrived. */
+/** Counts the credits of both sides at a time. */
 export function ledgerAt(trace: Trace, way: Way, time: number): Ledger {
   const capacity = trace.credits[way.there]!;
   const used = new Array<number>(6).fill(0);

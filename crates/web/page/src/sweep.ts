@@ -26,7 +26,7 @@ interface Parameter {
   at(value: number, state: State): { lab: LabText; state: State };
 }
 
-/** What sweeping needs of the page. */
+/** The parts of the page that sweeping needs. */
 export interface SweepPage {
   state(): State;
   topology(): Topology | null;
@@ -52,7 +52,8 @@ export function valuesOf(text: string): number[] {
   const units: Record<string, number> = { "": 1, k: 1 << 10, m: 1 << 20, g: 1 << 30 };
   const read = (word: string): number => {
     const found = /^(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([kmg]?)(?:i?b)?$/i.exec(word.trim());
-    if (!found) throw new Error(`cannot sweep: "${word.trim()}" is no value, as 64, 1K or 1..8 are`);
+    const problem = `cannot sweep: "${word.trim()}" is no value, as 64, 1K or 1..8 are`;
+    if (!found) throw new Error(problem);
     return Number(found[1]) * units[found[2]!.toLowerCase()]!;
   };
   const values = text
@@ -149,8 +150,10 @@ export class Sweep {
     this.#parameters = [size, ...sliders];
     const options = this.#parameters.map(({ name, label }) => ({ value: name, text: label }));
     const before = this.#over.value;
-    choices(this.#over, [...options, { value: "constant", text: "A constant…" }], before || "size");
-    if (this.#values.value === "" || this.#over.value !== before) this.#offer();
+    const constant = { value: "constant", text: "A constant…" };
+    choices(this.#over, [...options, constant], before || "size");
+    const isGone = before !== "" && this.#over.value !== before;
+    if (this.#values.value === "" || isGone) this.#offer();
     try {
       const { constants } = await this.#page.constants(changedLab(state));
       this.#constants = constants.filter(({ value }) => Number.isFinite(Number(value)));
@@ -171,7 +174,8 @@ export class Sweep {
     if (found) return found;
     const path = this.#path.value.trim();
     const constant = this.#constants.find((it) => it.path === path);
-    if (!constant) throw new Error(`cannot sweep: the lab has no number ${path || "yet: choose one"}`);
+    if (!path) throw new Error("cannot sweep: choose a constant");
+    if (!constant) throw new Error(`cannot sweep: the lab has no number ${path}`);
     const now = Number(constant.value);
     return {
       name: path,

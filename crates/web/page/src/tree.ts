@@ -159,7 +159,8 @@ export class Tree {
       if (!this.hasSwitches) card.setAttribute("aria-pressed", String(node === armed));
       const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
       const above = this.hasSwitches && this.#nodes.above.get(node);
-      card.setAttribute("aria-label", [node, above && `below ${above}`, ...ends].filter(Boolean).join(", "));
+      const said = [node, above && `below ${above}`, ...ends];
+      card.setAttribute("aria-label", said.filter(Boolean).join(", "));
     }
   }
 

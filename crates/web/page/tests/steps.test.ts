@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Step mode and sweeps without a page: what they count of a trace, and what they read.
+// Step mode and sweeps without a page: their counts of a trace, and the values that are read.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
