@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crosslane_lab::keys::{Key, KeyTable, Kind, ROOT};
+use crosslane_lab::keys::{Absent, Key, KeyTable, Kind, ROOT};
 use serde::Serialize;
 use toml_edit::{Item, Table, TableLike, Value};
 
@@ -175,6 +175,10 @@ fn inner<'a>(places: &Places<'a>, name: &str) -> Places<'a> {
 }
 
 fn key_view(key: &Key, places: &Places<'_>) -> Option<KeyView> {
+    // Names that must be there are the tree itself.
+    if matches!(key.kind, Kind::Name) && key.absent == Absent::Error {
+        return None;
+    }
     let schema = key.kind.schema()?;
     let found = places
         .iter()

@@ -191,6 +191,12 @@ fn a_node_shows_its_keys_and_where_they_stand() {
     let payload = key("port", "max_payload_bytes");
     assert_eq!((payload.unit, payload.place.as_deref()), ("B", Some("part.v7.port")));
     assert_eq!(key("link", "width").place.as_deref(), Some("part.board-x4"));
+    // Names that may be left out are keys as well; those of the tree are not.
+    let port = key("link", "upper_port");
+    assert_eq!((port.value, port.is_constant, port.absent.as_str()), (None, false, "-"));
+    let tables = view.tables.iter();
+    let names: Vec<&str> = tables.flat_map(|it| it.keys.iter().map(|key| key.key)).collect();
+    assert!(!names.contains(&"lower") && !names.contains(&"name"), "{names:?}");
     assert!(view.tables.iter().any(|it| it.name == "nic" && it.is_absent));
     assert!(node(&text, None, "nobody").is_err());
 }

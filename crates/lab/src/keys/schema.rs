@@ -111,10 +111,11 @@ impl Writer<'_> {
 }
 
 impl Kind {
-    /// Returns the JSON Schema of a value: of a constant without its source. `None` for names,
-    /// sentences, lists and tables.
+    /// Returns the JSON Schema of a value: of a constant without its source. `None` for sentences,
+    /// lists and tables.
     pub fn schema(self) -> Option<Value> {
         match self {
+            Self::Name => Some(json!({ "type": "string" })),
             Self::Wish => Some(json!({ "type": "boolean" })),
             Self::Number => Some(json!({ "type": "integer" })),
             kind => kind.is_constant().then(|| kind.value_schema()),

@@ -25,7 +25,8 @@ function typed(text: string, key: KeyView): Scalar | null {
   if (word === "") return null;
   const { schema } = key;
   if (schema.type === "boolean") return word === "true";
-  const isWord = schema.pattern || schema.enum?.some((it) => typeof it === "string");
+  const isWord =
+    schema.type === "string" || schema.pattern || schema.enum?.some((it) => typeof it === "string");
   const number = Number(word.replaceAll("_", ""));
   return isWord || Number.isNaN(number) ? word : number;
 }
@@ -260,7 +261,8 @@ export class PartPanel {
         this.#hears.edit({ edit: "unset", place, key: key.key }, `${path} is left out.`);
       } else {
         const source = key.is_constant ? { source: SOURCE } : {};
-        const place = this.#place(table);
+        // Names and wishes are a node's own; only constants are those of parts.
+        const place = key.is_constant ? this.#place(table) : table.own;
         const edit: Edit = { edit: "set", place, key: key.key, value: now, ...source };
         this.#hears.edit(edit, `${path} of ${this.#view!.name} is ${now}.`);
       }
@@ -282,7 +284,7 @@ export class PartPanel {
         id,
         value,
         placeholder: left,
-        inputmode: key.schema.pattern ? "text" : "decimal",
+        inputmode: key.schema.type === "string" ? "text" : "decimal",
         onchange: () => changed(input.value),
       });
       field = input;
