@@ -2,8 +2,7 @@
 // Building: what a user does to the tree becomes edits of the lab file's text, which stays the one
 // source. A node that is chosen shows its keys in the panel.
 
-import type { Edit, Failure, Labs, Outline } from "./answers.ts";
-import type { Client } from "./client.ts";
+import type { AnswerTo, Edit, Failure, Labs, Outline, Question } from "./answers.ts";
 import { byId } from "./dom.ts";
 import { draggable } from "./drag.ts";
 import { Palette } from "./palette.ts";
@@ -20,7 +19,7 @@ summary = "Built by hand."
 
 /** The parts of the page that building needs. */
 export interface Page {
-  client: Client;
+  client: { ask<Q extends Question>(question: Q): Promise<AnswerTo<Q>> };
   store: Store;
   tree: Tree;
   status(text: string): void;

@@ -13,13 +13,6 @@ export interface Progress {
   tried: number;
 }
 
-/** Those who hear of a run while it goes on. */
-export interface Hears {
-  progress(progress: Progress): void;
-  /** Loads of links since the last call. */
-  loads?(loads: DirectionLoad[]): void;
-}
-
 /** Thrown by a question whose run was stopped. */
 export class Stopped extends Error {
   constructor() {
@@ -30,7 +23,8 @@ export class Stopped extends Error {
 interface Waiting {
   answered(answer: string): void;
   failed(error: Error): void;
-  hears: Hears | undefined;
+  progress: ((progress: Progress) => void) | undefined;
+  loads: ((loads: DirectionLoad[]) => void) | undefined;
 }
 
 /** Loads and compiles the module, also from servers that do not know the type of its file. */
@@ -57,11 +51,11 @@ export class Client {
       const said = event.data;
       const waiting = this.#waiting.get(said.number);
       if ("moved" in said) {
-        waiting?.hears?.progress(said);
+        waiting?.progress?.(said);
         return;
       }
       if ("loads" in said) {
-        waiting?.hears?.loads?.(said.loads);
+        waiting?.loads?.(said.loads);
         return;
       }
       this.#waiting.delete(said.number);
@@ -76,15 +70,16 @@ export class Client {
     return worker;
   }
 
-  /** Asks a question; `hears` is told of its run. */
+  /** Asks a question; `progress` hears of its run, and `loads` of the links' loads in it. */
   async ask<Q extends Question>(
     question: Q,
-    hears?: Hears,
+    progress?: (progress: Progress) => void,
+    loads?: (loads: DirectionLoad[]) => void,
   ): Promise<AnswerTo<Q>> {
     this.#worker ??= this.#start();
     const number = ++this.#number;
     const answer = new Promise<string>((answered, failed) => {
-      this.#waiting.set(number, { answered, failed, hears });
+      this.#waiting.set(number, { answered, failed, progress, loads });
     });
     // It may fail before it is waited for.
     answer.catch(() => {});

@@ -3,7 +3,7 @@
 
 import type { Checked, DirectionLoad, Drawn, Labs, LabText, Outline, Run } from "./answers.ts";
 import { Build, EMPTY, flowsIn } from "./build.ts";
-import { Client, type Hears, loaded, type Progress, Stopped } from "./client.ts";
+import { Client, loaded, type Progress, Stopped } from "./client.ts";
 import { byId, choices, make, save } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { Lesson } from "./lesson.ts";
@@ -280,31 +280,28 @@ function progressed({ moved, picoseconds, tried }: Progress): void {
 }
 
 /** Shows the loads of links as they are now: in a drawing of loads, which is made once. */
-function live(lab: LabText): Hears {
+function live(lab: LabText): (now: DirectionLoad[]) => void {
   let isDrawing = false;
-  return {
-    progress: progressed,
-    loads(now) {
-      if (isDrawing || !isRunning) return;
-      loads = now;
-      if (tree.hasLoads) {
-        tree.update(now);
-        return;
-      }
-      isDrawing = true;
-      void client
-        .ask({ ask: "topology", lab, loads: now })
-        .then((found) => {
-          // A result that came meanwhile has loads of its own.
-          if (!isRunning || tree.hasLoads) return;
-          drawn = found;
-          showDrawing();
-        })
-        .catch(() => {})
-        .finally(() => {
-          isDrawing = false;
-        });
-    },
+  return (now) => {
+    if (isDrawing || !isRunning) return;
+    loads = now;
+    if (tree.hasLoads) {
+      tree.update(now);
+      return;
+    }
+    isDrawing = true;
+    void client
+      .ask({ ask: "topology", lab, loads: now })
+      .then((found) => {
+        // A result that came meanwhile has loads of its own.
+        if (!isRunning || tree.hasLoads) return;
+        drawn = found;
+        showDrawing();
+      })
+      .catch(() => {})
+      .finally(() => {
+        isDrawing = false;
+      });
   };
 }
 
@@ -344,11 +341,11 @@ async function ran(
   state: State,
   lab: LabText,
   why: boolean,
-  hears: Hears = { progress: progressed },
+  heard?: (loads: DirectionLoad[]) => void,
 ): Promise<Run> {
   const work = workOf(state, checked?.nodes.hosts ?? tree.hosts);
   if (typeof work === "string") throw new Error(work);
-  return runner.ask({ ask: "run", lab, work, why }, hears);
+  return runner.ask({ ask: "run", lab, work, why }, progressed, heard);
 }
 
 async function run(): Promise<void> {
@@ -396,7 +393,7 @@ async function showTrace(): Promise<void> {
     const trace = { most: MOST_EVENTS, values: true };
     const { trace: found } = await runner.ask(
       { ask: "run", lab: labOf(state), work, trace },
-      { progress: progressed },
+      progressed,
     );
     if (!found) return;
     const line = new TimeLine(byId("time-line"), found);
