@@ -50,13 +50,10 @@ def expect_below(page: Page, name: str, upper: str) -> None:
     expect(page.locator("#part-below")).to_have_value(upper)
 
 
-class Building(unittest.TestCase):
+class Building(base.PageCase):
     """The page, used as one does who builds a lab."""
 
-    setUpClass = classmethod(base.LabPage.setUpClass.__func__)
-    opened = base.LabPage.opened
-    run_lab = base.LabPage.run_lab
-    program = base.LabPage.program
+    serve = classmethod(base.LabPage.serve.__func__)
 
     def shot(self, page: Page, name: str) -> None:
         """Keeps a picture, if pictures are kept."""
@@ -260,10 +257,7 @@ class Building(unittest.TestCase):
                 expect(page.locator("#part-title")).to_have_text("fpga1")
                 seen = page.evaluate("document.scrollingElement.scrollWidth")
                 self.assertLessEqual(seen, width)
-                for text in page.evaluate(base.CONTRASTS):
-                    large = text["isLarge"]
-                    least = base.LEAST_CONTRAST_LARGE if large else base.LEAST_CONTRAST
-                    self.assertGreaterEqual(text["contrast"], least, text)
+                base.check_contrasts(self, page)
                 self.assertEqual(page.evaluate(UNNAMED), [])
                 self.shot(page, f"lab-build-{width}-{theme}")
 
