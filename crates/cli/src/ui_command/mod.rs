@@ -85,12 +85,14 @@ pub fn run(arguments: &UiArguments) -> Result<()> {
     };
     let site = Site::new(page, questions)?;
     let address = format!("http://{}", listener.local_addr()?);
+    // Begun here, threads of runs are not named after the first question.
+    let pool = rayon::ThreadPoolBuilder::new().thread_name(|number| format!("run {number}"));
+    pool.build_global().map_err(CommandError::failed)?;
     print(&format!("{address}{}\n", site.root()))?;
     if arguments.open {
         open(&format!("{address}{}", site.once()));
     }
-    site.serve(&listener)?;
-    Ok(())
+    site.serve(&listener)
 }
 
 /// Opens an address in the desktop's browser; the page is there without it, too.
@@ -110,14 +112,13 @@ fn open(address: &str) {
 fn begin_with(name: &str) -> Result<Begin> {
     let lab = Lab::load(name)?;
     let variant = lab.variant().map(str::to_owned);
-    let is_file = name.contains(['/', '.']);
-    if !is_file && shipped().iter().any(|shipped| shipped.name == lab.name()) {
-        return Ok(Begin { name: lab.name().to_owned(), text: None, variant });
-    }
     let file = match &variant {
         Some(variant) => name.strip_suffix(&format!(":{variant}")).unwrap_or(name),
         None => name,
     };
+    if shipped().iter().any(|shipped| shipped.name == file) {
+        return Ok(Begin { name: file.to_owned(), text: None, variant });
+    }
     // As it was written, so that commands on the page work here.
     let text = std::fs::read_to_string(file).map_err(|error| cannot_read(file.as_ref(), &error))?;
     Ok(Begin { name: file.to_owned(), text: Some(text), variant })

@@ -41,9 +41,9 @@ const MAX_EVENTS: usize = 50;
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
 enum Question {
     /// The lab that the page begins with.
-    Begin,
+    Begin {},
     /// Functions of this machine, and the doctor's findings on it.
-    Cards,
+    Cards {},
     /// The doctor's findings on a card, and the rates that its path reaches.
     Doctor { address: String },
     /// A benchmark of cards.
@@ -55,7 +55,7 @@ enum Question {
         iterations: Option<u64>,
     },
     /// The last events of bridge servers.
-    Bridges,
+    Bridges {},
 }
 
 /// Benchmarks of cards, as the command line names them.
@@ -161,14 +161,14 @@ impl Questions {
         progress: &dyn Progress,
     ) -> Result<serde_json::Value, Failure> {
         match question {
-            Question::Begin => told(&self.begin),
-            Question::Cards => told(&self.cards()?),
+            Question::Begin {} => told(&self.begin),
+            Question::Cards {} => told(&self.cards()?),
             Question::Doctor { address } => told(&self.doctor(&address, progress)?),
             Question::RunCards { devices, bench, size, iterations } => {
                 let words = words_of(&devices, bench, size.as_deref(), iterations)?;
                 told(&run_on_cards(&words, progress)?)
             }
-            Question::Bridges => {
+            Question::Bridges {} => {
                 told(&self.bridges.iter().map(|file| bridge(file)).collect::<Vec<_>>())
             }
         }

@@ -25,8 +25,8 @@ use super::page::{INDEX, PageFiles};
 use super::questions::{MAX_QUESTION_BYTES, Questions};
 use crate::error::{CommandError, Result};
 
-/// Most connections at once: a page has about ten.
-const MAX_CONNECTIONS: usize = 64;
+/// Most connections, and questions whose asker has gone, at once: a page has about ten.
+const MAX_CONNECTIONS: usize = 256;
 /// Time between two lines about a run.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two answers to whether progress is due.
@@ -70,7 +70,7 @@ fn is_own_host(host: &str) -> bool {
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|own| name.eq_ignore_ascii_case(own))
 }
 
-/// Takes a connection's place among all of them, until it is dropped.
+/// The place of a connection among all of them, until it and what it asks have ended.
 struct Place(Arc<Site>);
 
 impl Drop for Place {
@@ -115,18 +115,15 @@ impl Site {
         is_good
     }
 
-    /// Answers until the program is ended.
-    ///
-    /// # Errors
-    /// None so far: a connection that fails concerns nobody else.
-    pub fn serve(self: Arc<Self>, listener: &TcpListener) -> io::Result<()> {
+    /// Answers until the program is ended. A connection that fails concerns nobody else.
+    pub fn serve(self: Arc<Self>, listener: &TcpListener) -> ! {
         loop {
             let Ok((mut stream, _)) = listener.accept() else {
                 std::thread::sleep(PAUSE);
                 continue;
             };
             let before = self.connections.fetch_add(1, Ordering::SeqCst);
-            let place = Place(Arc::clone(&self));
+            let place = Arc::new(Place(Arc::clone(&self)));
             if before >= MAX_CONNECTIONS {
                 let _ = write_whole(&mut stream, BUSY, "text/plain", b"too many connections\n");
                 continue;
@@ -134,40 +131,10 @@ impl Site {
             let thread = std::thread::Builder::new().name("connection".to_owned());
             // Without a thread the connection ends, and its place is free again.
             let _ = thread.spawn(move || {
-                if let Err(refusal) = place.0.answer(&mut stream) {
+                if let Err(refusal) = answer(&place, &mut stream) {
                     refuse(&mut stream, &refusal);
                 }
             });
-        }
-    }
-
-    /// Answers a request.
-    fn answer(self: &Arc<Self>, stream: &mut TcpStream) -> std::result::Result<(), Refusal> {
-        let head = read_head(stream)?;
-        let path = self.admitted(&head)?;
-        let Some(path) = path else {
-            let root = self.root();
-            let _ = write_head(stream, SEE_OTHER, &[("Location", &root)], Some(0));
-            return Ok(());
-        };
-        match (head.method.as_str(), path.as_str()) {
-            ("POST", "ask") => {
-                let body = head.read_body(stream, MAX_QUESTION_BYTES)?;
-                let question = String::from_utf8(body)
-                    .map_err(|_| Refusal::new(BAD_REQUEST, "the question is not text (UTF-8)"))?;
-                // A peer that is gone has heard enough.
-                let _ = self.ask(stream, question);
-                Ok(())
-            }
-            (_, "ask") => Err(Refusal::new(NOT_ALLOWED, "a question is sent by POST")),
-            ("GET", name) => {
-                let name = if name.is_empty() { INDEX } else { name };
-                let file = self.page.get(name);
-                let file = file.ok_or_else(|| Refusal::new(NOT_FOUND, "there is no such file"))?;
-                let _ = write_whole(stream, OK, file.kind, &file.bytes);
-                Ok(())
-            }
-            _ => Err(Refusal::new(NOT_ALLOWED, "files are read by GET")),
         }
     }
 
@@ -194,31 +161,62 @@ impl Site {
         // Relative addresses need the slash.
         Ok(if path.contains('/') { Some(rest.to_owned()) } else { None })
     }
+}
 
-    /// Answers a question, with progress in the meantime.
-    fn ask(self: &Arc<Self>, stream: &mut TcpStream, question: String) -> io::Result<()> {
-        let kind = [("Content-Type", "application/x-ndjson")];
-        write_head(stream, OK, &kind, None)?;
-        let watch = Arc::new(Watch::default());
-        // However this ends, nobody waits for the run any more.
-        let over = Over(Arc::clone(&watch));
-        let (answered, answer) = mpsc::channel();
-        let site = Arc::clone(self);
-        std::thread::Builder::new().name("question".to_owned()).spawn(move || {
-            // Nobody may be there to hear it.
-            let _ = answered.send(site.questions.answer(&question, &*watch));
-        })?;
-        loop {
-            let line = match answer.recv_timeout(INTERVAL) {
-                Ok(answer) => return writeln!(stream, "{answer}"),
-                Err(RecvTimeoutError::Timeout) => over.0.line(),
-                Err(RecvTimeoutError::Disconnected) => {
-                    let panic = "the simulator failed; its message is on the terminal";
-                    return writeln!(stream, r#"{{"panic":"{panic}"}}"#);
-                }
-            };
-            stream.write_all(line.as_bytes())?;
+/// Answers a request.
+fn answer(place: &Arc<Place>, stream: &mut TcpStream) -> std::result::Result<(), Refusal> {
+    let site = &place.0;
+    let head = read_head(stream)?;
+    let path = site.admitted(&head)?;
+    let Some(path) = path else {
+        let root = site.root();
+        let _ = write_head(stream, SEE_OTHER, &[("Location", &root)], Some(0));
+        return Ok(());
+    };
+    match (head.method.as_str(), path.as_str()) {
+        ("POST", "ask") => {
+            let body = head.read_body(stream, MAX_QUESTION_BYTES)?;
+            let question = String::from_utf8(body)
+                .map_err(|_| Refusal::new(BAD_REQUEST, "the question is not text (UTF-8)"))?;
+            // A peer that is gone has heard enough.
+            let _ = ask(place, stream, question);
+            Ok(())
         }
+        (_, "ask") => Err(Refusal::new(NOT_ALLOWED, "a question is sent by POST")),
+        ("GET", name) => {
+            let name = if name.is_empty() { INDEX } else { name };
+            let file = site.page.get(name);
+            let file = file.ok_or_else(|| Refusal::new(NOT_FOUND, "there is no such file"))?;
+            let _ = write_whole(stream, OK, file.kind, &file.bytes);
+            Ok(())
+        }
+        _ => Err(Refusal::new(NOT_ALLOWED, "files are read by GET")),
+    }
+}
+
+/// Answers a question, with progress in the meantime.
+fn ask(place: &Arc<Place>, stream: &mut TcpStream, question: String) -> io::Result<()> {
+    let kind = [("Content-Type", "application/x-ndjson")];
+    write_head(stream, OK, &kind, None)?;
+    let watch = Arc::new(Watch::default());
+    // However this ends, nobody waits for the run any more.
+    let over = Over(Arc::clone(&watch));
+    let (answered, answer) = mpsc::channel();
+    let place = Arc::clone(place);
+    std::thread::Builder::new().name("question".to_owned()).spawn(move || {
+        // Nobody may be there to hear it.
+        let _ = answered.send(place.0.questions.answer(&question, &*watch));
+    })?;
+    loop {
+        let line = match answer.recv_timeout(INTERVAL) {
+            Ok(answer) => return writeln!(stream, "{answer}"),
+            Err(RecvTimeoutError::Timeout) => over.0.line(),
+            Err(RecvTimeoutError::Disconnected) => {
+                let panic = "the simulator failed; its message is on the terminal";
+                return writeln!(stream, r#"{{"panic":"{panic}"}}"#);
+            }
+        };
+        stream.write_all(line.as_bytes())?;
     }
 }
 

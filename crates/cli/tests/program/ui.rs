@@ -294,7 +294,10 @@ fn ui_shows_the_cards_of_the_machine() {
     let root = fake.root.display();
     let ui = Ui::start("cards", &format!("--root {root}"));
     let cards = ui.told(&json!({ "ask": "cards" }));
-    assert_eq!(cards["functions"], json_of(&format!("device list --root {root}"))["functions"]);
+    assert_eq!(
+        cards["functions"],
+        json_of(&format!("device list --json --root {root}"))["functions"]
+    );
     assert_eq!(cards["names"], json!([]), "neither of them is bound");
     assert!(!cards["diagnosis"]["findings"].as_array().unwrap().is_empty());
     let doctor = ui.told(&json!({ "ask": "doctor", "address": "03:00.0" }));

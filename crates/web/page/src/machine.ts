@@ -64,11 +64,14 @@ export interface Begin {
   variant: string | null;
 }
 
+/** Stages of a transfer through a bridge, in words. */
+const STAGES: Record<string, string> = { RdmaRead: "RDMA read", Dma: "DMA", RdmaWrite: "RDMA write" };
+
 const BENCHES = [
-  { value: "write", text: "writes to host memory" },
-  { value: "read", text: "reads host memory" },
-  { value: "p2p", text: "writes to the other card" },
-  { value: "latency", text: "exchanges messages with the other card" },
+  { value: "write", text: "the card writes to host memory" },
+  { value: "read", text: "the card reads host memory" },
+  { value: "p2p", text: "the card writes to the other card" },
+  { value: "latency", text: "messages to the other card and back" },
 ];
 
 function sentenceOf(error: unknown): string {
@@ -83,6 +86,9 @@ function cell(text: string): HTMLElement {
 export function showMachine(): void {
   byId("machine-box").hidden = false;
   byId("where").textContent = "on this machine: runs are the program's, on all cores.";
+  byId("stays").textContent = "It stays on this machine.";
+  // The documentation is elsewhere.
+  byId("home").replaceWith("Crosslane");
   const client = new ServedClient();
   const runner = new ServedClient();
   const examined = make("div", { "aria-live": "polite" });
@@ -145,7 +151,7 @@ function showCards(
     make("li", {}, `${it.what}: ${it.found}${it.help ? `. ${it.help}` : ""}`),
   );
   byId("cards").replaceChildren(
-    rows.length ? table("PCI functions", head, rows) : make("p", {}, "There is no PCI function."),
+    rows.length ? table("PCI functions", head, rows, false) : make("p", {}, "There is no PCI function."),
     findings.length ? make("ul", { class: "faults" }, ...findings) : "",
     examined,
     form(names, runner),
@@ -207,7 +213,7 @@ function form(names: string[], runner: ServedClient): HTMLElement {
     ),
     make("datalist", { id: "card-names" }, ...names.map((value) => make("option", { value }))),
     line("Card", card),
-    line("It", bench),
+    line("Transfer", bench),
     line("Other card", peer),
     line("Bytes", bytes),
     make("div", { class: "buttons" }, run, stop),
@@ -237,7 +243,7 @@ function bridgeOf({ file, events, problem }: Bridge): HTMLElement[] {
     const stage = ({ stage, busy_ps, waiting_for_slot_ps }: Stage): string => {
       const share = (ps: number) => percent(ps / Math.max(report!.elapsed_ps, 1));
       const waits = waiting_for_slot_ps ? `, waits ${share(waiting_for_slot_ps)}` : "";
-      return `${stage} busy ${share(busy_ps)}${waits}`;
+      return `${STAGES[stage] ?? stage} busy ${share(busy_ps)}${waits}`;
     };
     const moved = report
       ? `${size(report.bytes)} in ${time(report.elapsed_ps)}, ` +
@@ -252,7 +258,7 @@ function bridgeOf({ file, events, problem }: Bridge): HTMLElement[] {
     make("h3", {}, `Bridge ${file}`),
     problem ? make("p", { class: "fault" }, problem) : make("p", { hidden: true }),
     rows.length
-      ? table("Events", head, rows)
+      ? table("Events", head, rows, false)
       : make("p", { class: "note" }, "No transfer so far."),
   ];
 }

@@ -108,7 +108,7 @@ class ServedPage(PageCase):
             with self.subTest(width=width), self.opened(width, theme) as page:
                 page.locator("#machine > summary").click()
                 bridges = page.locator("#bridges")
-                expect(bridges).to_contain_text("RdmaRead busy 90.0 %; Dma busy 50.0 %")
+                expect(bridges).to_contain_text("RDMA read busy 90.0 %; DMA busy 50.0 %")
                 expect(bridges).to_contain_text("1 MiB in 1.000 ms, 1048.6 MB/s")
                 seen = page.evaluate("document.scrollingElement.scrollWidth")
                 self.assertLessEqual(seen, width)
