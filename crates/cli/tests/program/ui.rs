@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -44,11 +45,15 @@ struct Answer {
 impl Ui {
     /// Starts one with a small page, and waits until it says where it is.
     fn start(test: &str, arguments: &str) -> Self {
+        Self::of(Self::command(test, arguments))
+    }
+
+    fn command(test: &str, arguments: &str) -> Command {
         let page = folder(&format!("ui/{test}"));
         std::fs::write(page.join("index.html"), PAGE).unwrap();
         std::fs::write(page.join("main.js"), "export {};\n").unwrap();
         std::fs::write(page.join("crosslane.wasm"), "not for this page").unwrap();
-        Self::of(command(&format!("ui {arguments} --page {}", page.display())))
+        command(&format!("ui {arguments} --page {}", page.display()))
     }
 
     fn of(mut command: Command) -> Self {
@@ -194,6 +199,30 @@ fn ui_refuses_who_has_no_token_or_comes_from_afar() {
     ] {
         assert_eq!(with(&fields), status, "{fields}");
     }
+}
+
+/// Arguments of a browser can be seen by others: the address in them is good once.
+#[test]
+fn ui_opens_a_browser_that_gets_in_once() {
+    let folder = folder("ui/browser");
+    let (opener, opened) = (folder.join("xdg-open"), folder.join("opened"));
+    std::fs::write(&opener, format!("#!/bin/sh\necho $1 > {}\n", opened.display())).unwrap();
+    std::fs::set_permissions(&opener, PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Ui::command("open", "--open");
+    command.env("PATH", &folder);
+    let ui = Ui::of(command);
+    let address = loop {
+        match std::fs::read_to_string(&opened) {
+            Ok(text) if text.ends_with('\n') => break text,
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let path = address.trim().strip_prefix(&format!("http://{}", ui.host)).unwrap();
+    assert!(path.starts_with("/once/") && !path.contains(ui.root.trim_matches('/')), "{path}");
+    let answer = ui.get(path);
+    let location = format!("Location: {}\r\n", ui.root);
+    assert!(answer.status == 303 && answer.head.contains(&location), "{}", answer.head);
+    assert_eq!(ui.get(path).status, 403, "a second time");
 }
 
 #[test]
