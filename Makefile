@@ -216,8 +216,7 @@ page: $(TOOLS) ## the page of `crosslane ui` in target/lab, where the program fi
 check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, its page in a browser; needs chromium
 	$(BUILD_TESTS)
 	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py --check $(TARGET_DIR)/debug
-	$(VENV)/bin/python -B crates/web/page/tests/test_lab_page.py --quiet
-	$(VENV)/bin/python -B crates/web/page/tests/test_ui.py --quiet
+	$(VENV)/bin/python -B -m pytest -q -n 2 -p no:cacheprovider crates/web/page/tests
 
 site: $(TOOLS) api-doc web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(call build_release,cli)
