@@ -132,6 +132,39 @@ struct Bridge<'a> {
     problem: Option<String>,
 }
 
+/// A line of what is said about a question.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Progressed {
+    /// The run goes on.
+    Moved {
+        /// Bytes so far.
+        moved: u64,
+        /// Simulated time so far.
+        picoseconds: u64,
+        /// Runs of the search for limits so far.
+        tried: u64,
+    },
+    /// It has failed in a way that should not be possible.
+    Panic {
+        /// A sentence.
+        panic: &'static str,
+    },
+}
+
+/// The end of what is said about a question.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    Answer(serde_json::Value),
+    Failure(Failure),
+}
+
+/// Returns what is said as JSON, without the line's end.
+pub fn line_of(said: &impl Serialize) -> String {
+    serde_json::to_string(said).expect("plain data can be written as JSON")
+}
+
 /// The word of a question; all else is its own reader's.
 #[derive(Deserialize)]
 struct Word {
@@ -148,11 +181,7 @@ impl Questions {
         let said = serde_json::from_str(question)
             .map_err(|error| Failure::said(format!("this is no question: {error}")))
             .and_then(|question| self.answered(question, progress));
-        let said = match said {
-            Ok(answer) => serde_json::json!({ "answer": answer }),
-            Err(failure) => serde_json::json!({ "failure": failure }),
-        };
-        said.to_string()
+        line_of(&said.map_or_else(Said::Failure, Said::Answer))
     }
 
     fn answered(

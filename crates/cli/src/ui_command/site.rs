@@ -3,9 +3,9 @@
 //!
 //! Every path begins with the token. A request without it is refused, and so is one whose `Host` is
 //! no name of this machine (a page elsewhere whose name now leads here) or whose `Origin` is not
-//! this site. `POST TOKEN/ask` takes a question, as the page's worker does, and answers with lines of
-//! JSON: progress, and at last `{"answer": …}`, `{"failure": …}` or `{"panic": …}`. The end of the
-//! connection ends its run.
+//! this site. `POST TOKEN/ask` takes a question, as the page's worker does, and answers with lines
+//! of JSON: progress, and at last `{"answer": …}`, `{"failure": …}` or `{"panic": …}`. The end of
+//! the connection ends its run.
 
 use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use super::http::{
     refuse, write_head, write_whole,
 };
 use super::page::{INDEX, PageFiles};
-use super::questions::{MAX_QUESTION_BYTES, Questions};
+use super::questions::{MAX_QUESTION_BYTES, Progressed, Questions, line_of};
 use crate::error::{CommandError, Result};
 
 /// Most connections, and questions whose asker has gone, at once: a page has about ten.
@@ -208,15 +208,14 @@ fn ask(place: &Arc<Place>, stream: &mut TcpStream, question: String) -> io::Resu
         let _ = answered.send(place.0.questions.answer(&question, &*watch));
     })?;
     loop {
-        let line = match answer.recv_timeout(INTERVAL) {
+        match answer.recv_timeout(INTERVAL) {
             Ok(answer) => return writeln!(stream, "{answer}"),
-            Err(RecvTimeoutError::Timeout) => over.0.line(),
+            Err(RecvTimeoutError::Timeout) => writeln!(stream, "{}", line_of(&over.0.so_far()))?,
             Err(RecvTimeoutError::Disconnected) => {
                 let panic = "the simulator failed; its message is on the terminal";
-                return writeln!(stream, r#"{{"panic":"{panic}"}}"#);
+                return writeln!(stream, "{}", line_of(&Progressed::Panic { panic }));
             }
-        };
-        stream.write_all(line.as_bytes())?;
+        }
     }
 }
 
@@ -249,12 +248,11 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Returns a line about the progress; it is sent even if there is none, to find out whether
-    /// anybody still listens.
-    fn line(&self) -> String {
+    /// Returns the progress. It is sent even if there is none, to find out whether anybody listens.
+    fn so_far(&self) -> Progressed {
         let [moved, picoseconds, tried] = [&self.moved, &self.picoseconds, &self.tried]
             .map(|count| count.load(Ordering::Relaxed));
-        format!("{{\"moved\":{moved},\"picoseconds\":{picoseconds},\"tried\":{tried}}}\n")
+        Progressed::Moved { moved, picoseconds, tried }
     }
 }
 

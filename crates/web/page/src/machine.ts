@@ -65,7 +65,11 @@ export interface Begin {
 }
 
 /** Stages of a transfer through a bridge, in words. */
-const STAGES: Record<string, string> = { RdmaRead: "RDMA read", Dma: "DMA", RdmaWrite: "RDMA write" };
+const STAGES: Record<string, string> = {
+  RdmaRead: "RDMA read",
+  Dma: "DMA",
+  RdmaWrite: "RDMA write",
+};
 
 const BENCHES = [
   { value: "write", text: "the card writes to host memory" },
