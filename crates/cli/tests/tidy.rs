@@ -50,7 +50,7 @@ const HOUSE: [(&str, &str); 30] = [
     ("vfio", "pcie host sysfs"),
     ("twin", "pcie host sysfs"),
     ("network", "pcie host"),
-    ("lab", "pcie torus-link host fabric device cosim"),
+    ("lab", "pcie results torus-link host fabric device cosim"),
     ("mpi", "host lab"),
     ("open", "pcie host driver vfio network lab"),
     ("experiment", "pcie host results fabric driver bridge torus lab"),

@@ -21,7 +21,7 @@ use crosslane::machine::{
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::machine::{FunctionSummary, MachineDiagnosis};
-use crosslane::results::{Better, Figure, Outcome, ScenarioResult};
+use crosslane::results::{Better, DirectionLoad, Figure, Outcome, ScenarioResult};
 use crosslane_report::text::{Columns, Notes, card_diagnosis, text};
 pub use crosslane_web::MAX_QUESTION_BYTES;
 use crosslane_web::{Failure, answer};
@@ -144,6 +144,11 @@ pub enum Progressed {
         picoseconds: u64,
         /// Runs of the search for limits so far.
         tried: u64,
+    },
+    /// What links do meanwhile.
+    Loads {
+        /// Loads since the last ones.
+        loads: Vec<DirectionLoad>,
     },
     /// It has failed in a way that should not be possible.
     Panic {

@@ -11,11 +11,13 @@ use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crosslane::experiment::Progress;
+use crosslane::host::lock;
 use crosslane::pcie::units::Picoseconds;
+use crosslane::results::DirectionLoad;
 
 use super::http::{
     BAD_REQUEST, BUSY, FORBIDDEN, Head, NOT_ALLOWED, NOT_FOUND, OK, Refusal, SEE_OTHER, read_head,
@@ -30,7 +32,7 @@ const MAX_CONNECTIONS: usize = 256;
 /// Time between two lines about a run.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two answers to whether progress is due.
-const DUE: Duration = Duration::from_millis(50);
+const DUE: Duration = Duration::from_millis(100);
 /// Time for which the address that is used once, by a browser that is started, is good.
 const ONCE_TIME: Duration = Duration::from_secs(60);
 /// Pause after a connection that could not be taken, for lack of files for example.
@@ -100,12 +102,12 @@ impl Site {
         // Without random numbers no site was made.
         let word = random_word().unwrap_or_default();
         let path = format!("/once/{word}");
-        *self.once.lock().unwrap_or_else(PoisonError::into_inner) = Some((word, Instant::now()));
+        *lock(&self.once) = Some((word, Instant::now()));
         path
     }
 
     fn is_first(&self, word: &str) -> bool {
-        let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut once = lock(&self.once);
         let is_good = once.as_ref().is_some_and(|(known, made)| {
             is_same(known, word) && !word.is_empty() && made.elapsed() < ONCE_TIME
         });
@@ -210,7 +212,11 @@ fn ask(place: &Arc<Place>, stream: &mut TcpStream, question: String) -> io::Resu
     loop {
         match answer.recv_timeout(INTERVAL) {
             Ok(answer) => return writeln!(stream, "{answer}"),
-            Err(RecvTimeoutError::Timeout) => writeln!(stream, "{}", line_of(&over.0.so_far()))?,
+            Err(RecvTimeoutError::Timeout) => {
+                for said in over.0.so_far() {
+                    writeln!(stream, "{}", line_of(&said))?;
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 let panic = "the simulator failed; its message is on the terminal";
                 return writeln!(stream, "{}", line_of(&Progressed::Panic { panic }));
@@ -236,23 +242,35 @@ struct Watch {
     moved: AtomicU64,
     picoseconds: AtomicU64,
     tried: AtomicU64,
+    /// Loads of links since the last ones that were told.
+    loads: Mutex<Vec<DirectionLoad>>,
     is_over: AtomicBool,
 }
 
 impl Default for Watch {
     fn default() -> Self {
         let zero = || AtomicU64::new(0);
-        let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
-        Self { begun, due_ms: zero(), moved: zero(), picoseconds: zero(), tried: zero(), is_over }
+        Self {
+            begun: Instant::now(),
+            due_ms: zero(),
+            moved: zero(),
+            picoseconds: zero(),
+            tried: zero(),
+            loads: Mutex::default(),
+            is_over: AtomicBool::new(false),
+        }
     }
 }
 
 impl Watch {
     /// Returns the progress. It is sent even if there is none, to find out whether anybody listens.
-    fn so_far(&self) -> Progressed {
+    fn so_far(&self) -> impl Iterator<Item = Progressed> {
         let [moved, picoseconds, tried] = [&self.moved, &self.picoseconds, &self.tried]
             .map(|count| count.load(Ordering::Relaxed));
-        Progressed::Moved { moved, picoseconds, tried }
+        let moved = Progressed::Moved { moved, picoseconds, tried };
+        let loads = std::mem::take(&mut *lock(&self.loads));
+        let loads = (!loads.is_empty()).then_some(Progressed::Loads { loads });
+        std::iter::once(moved).chain(loads)
     }
 }
 
@@ -270,6 +288,10 @@ impl Progress for Watch {
     fn moved(&self, bytes: u64, simulated: Picoseconds) {
         self.moved.fetch_add(bytes, Ordering::Relaxed);
         self.picoseconds.fetch_add(simulated.0, Ordering::Relaxed);
+    }
+
+    fn loaded(&self, loads: &[DirectionLoad]) {
+        loads.clone_into(&mut lock(&self.loads));
     }
 
     fn tried(&self) {

@@ -2,7 +2,7 @@
 // The other end of questions where the program `crosslane ui` serves the page: it answers them
 // itself, line by line as the worker's messages are, and runs are this machine's own.
 
-import type { AnswerTo, Question } from "./answers.ts";
+import type { AnswerTo, DirectionLoad, Question } from "./answers.ts";
 import { type Asker, type Progress, Stopped } from "./client.ts";
 import { opened } from "./wasm.ts";
 
@@ -11,23 +11,30 @@ export function isServed(): boolean {
   return document.querySelector<HTMLMetaElement>('meta[name="runs"]')?.content === "program";
 }
 
+/** Those who hear of a run. */
+interface Hears {
+  progress?: ((progress: Progress) => void) | undefined;
+  loads?: ((loads: DirectionLoad[]) => void) | undefined;
+}
+
 /** Asks the program, one question after the other. */
 export class ServedClient implements Asker {
   #last: Promise<unknown> = Promise.resolve();
   #stop = new AbortController();
 
-  /** Asks a question; `progress` hears of its run. */
+  /** Asks a question; `progress` hears of its run, `loads` of what its links do meanwhile. */
   ask<Q extends Question>(
     question: Q,
     progress?: (progress: Progress) => void,
+    loads?: (loads: DirectionLoad[]) => void,
   ): Promise<AnswerTo<Q>> {
-    return this.told(question, progress);
+    return this.told(question, { progress, loads });
   }
 
   /** Asks a question that only the program answers. */
-  async told<T>(question: object, progress?: (progress: Progress) => void): Promise<T> {
+  async told<T>(question: object, hears: Hears = {}): Promise<T> {
     const { signal } = this.#stop;
-    const answer = this.#last.then(() => sent(JSON.stringify(question), signal, progress));
+    const answer = this.#last.then(() => sent(JSON.stringify(question), signal, hears));
     this.#last = answer.catch(() => {});
     return opened(await answer);
   }
@@ -43,7 +50,7 @@ export class ServedClient implements Asker {
 async function sent(
   body: string,
   signal: AbortSignal,
-  progress?: (progress: Progress) => void,
+  hears: Hears,
 ): Promise<string> {
   try {
     const address = new URL("./ask", import.meta.url);
@@ -58,7 +65,8 @@ async function sent(
       const [first, ...others] = value.split("\n");
       line += first;
       for (const next of others) {
-        if (line.startsWith('{"moved"')) progress?.(JSON.parse(line) as Progress);
+        if (line.startsWith('{"moved"')) hears.progress?.(JSON.parse(line) as Progress);
+        else if (line.startsWith('{"loads"')) hears.loads?.((JSON.parse(line) as Loads).loads);
         else if (line.startsWith('{"panic"')) throw new Error((JSON.parse(line) as Panic).panic);
         else return line;
         line = next;
@@ -73,4 +81,8 @@ async function sent(
 
 interface Panic {
   panic: string;
+}
+
+interface Loads {
+  loads: DirectionLoad[];
 }
