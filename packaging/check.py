@@ -114,6 +114,7 @@ def check_debian(root: Root, expected: str) -> None:
         "lib/udev/rules.d/70-crosslane-vfio.rules",
         "usr/share/man/man1/crosslane.1.gz",
         "usr/share/bash-completion/completions/crosslane",
+        "usr/share/crosslane/lab/index.html",
     ):
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
     root.run("getent", "passwd", "crosslane")
@@ -160,6 +161,7 @@ def check_wheel(folder: Path, expected: str) -> None:
     run(sys.executable, "-m", "venv", folder)
     options = ["--no-index", "--quiet", "--disable-pip-version-check"]
     run(folder / "bin/pip", "install", *options, next(PACKAGES.glob("*.whl")))
+    fail_unless((folder / "share/crosslane/lab/index.html").exists(), "the wheel has no page")
     got = run(folder / "bin/crosslane", *FIRST.split())
     fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
     flow = FIRST.rsplit(" ", 1)[1]

@@ -28,7 +28,7 @@ use crate::question::{Dump, PlotAxis, Question, TraceWish, Work};
 use crate::trace::{Recorder, Traced};
 
 /// Most characters of a question: far more than a lab file and dumps of a large machine have.
-const MAX_QUESTION_BYTES: usize = 64 << 20;
+pub const MAX_QUESTION_BYTES: usize = 64 << 20;
 
 /// Answers a question, JSON for JSON: an object with the key `answer` or `failure`. `progress` is
 /// told of runs, and may end them.

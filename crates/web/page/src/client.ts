@@ -20,6 +20,18 @@ export class Stopped extends Error {
   }
 }
 
+/** Answers questions: a worker with the module, or the program that serves the page. */
+export interface Asker {
+  /** Asks a question; `progress` hears of its run, `loads` of what its links do meanwhile. */
+  ask<Q extends Question>(
+    question: Q,
+    progress?: (progress: Progress) => void,
+    loads?: (loads: DirectionLoad[]) => void,
+  ): Promise<AnswerTo<Q>>;
+  /** Ends what is asked now. */
+  stop(): void;
+}
+
 interface Waiting {
   answered(answer: string): void;
   failed(error: Error): void;
@@ -35,7 +47,7 @@ export async function loaded(address: URL): Promise<WebAssembly.Module> {
 }
 
 /** A worker with the lab. */
-export class Client {
+export class Client implements Asker {
   #module: Promise<WebAssembly.Module>;
   #worker: Promise<Worker> | undefined;
   #waiting = new Map<number, Waiting>();

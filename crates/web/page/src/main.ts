@@ -3,12 +3,14 @@
 
 import type { Checked, DirectionLoad, Drawn, Labs, LabText, Outline, Run } from "./answers.ts";
 import { Build, EMPTY, flowsIn } from "./build.ts";
-import { Client, loaded, type Progress, Stopped } from "./client.ts";
+import { type Asker, Client, loaded, type Progress, Stopped } from "./client.ts";
 import { byId, choices, make, save } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { Lesson } from "./lesson.ts";
 import { gain, figure, rate, size, time } from "./format.ts";
+import { type Begin, showMachine } from "./machine.ts";
 import { explained, lastOf, namesOf, rateOf, shown, table } from "./result.ts";
+import { isServed, ServedClient } from "./served.ts";
 import { fragmentOf, stateOf } from "./share.ts";
 import {
   changedLab,
@@ -31,10 +33,12 @@ const SIZES = ["64", "256", "1K", "4K", "16K", "64K", "256K", "1M", "4M"];
 /** Name of a lab whose text is not that of a shipped one. */
 const OWN = "your own";
 
-const module = loaded(new URL("./crosslane.wasm", import.meta.url));
+const program = isServed() ? new ServedClient() : null;
+const module = program ? null : loaded(new URL("./crosslane.wasm", import.meta.url));
+const asker = (): Asker => (module ? new Client(module) : new ServedClient());
 // Labs are read and drawn while a run goes on.
-const client = new Client(module);
-const runner = new Client(module);
+const client = asker();
+const runner = asker();
 const store = new Store(FIRST);
 const tree = new Tree(byId("tree"), (node) => (build.isOn ? build.look(node) : choose(node)));
 const build = new Build({ client, store, tree, status });
@@ -551,13 +555,14 @@ function forget(): void {
 }
 
 /** Work for a lab that is chosen from the list: its first card and where that writes. */
-async function begin(name: string): Promise<void> {
-  const found = await client.ask({ ask: "check", lab: { name } });
+async function begin(lab: LabText): Promise<void> {
+  const found = await client.ask({ ask: "check", lab });
+  const { name, text = null, variant = null } = lab;
   const { hosts, endpoints } = found.nodes;
   const [from, to] = name === FIRST.name ? ["fpga1", "fpga5"] : [endpoints[0], hosts[0]];
   const flows = [{ from: from ?? "", to: to ?? "", kind: "write" as const, size: "4K" }];
   forget();
-  store.change({ name, text: null, variant: null, flows, mover: "generic", what_if: {} });
+  store.change({ name, text, variant, flows, mover: "generic", what_if: {} });
 }
 
 /** Begins a lab by hand. */
@@ -584,7 +589,7 @@ function listen(): void {
   on("share", "click", share);
   on("lab", "change", () => {
     const { value } = byId<HTMLSelectElement>("lab");
-    if (value) void begin(value).catch((error) => status(sentenceOf(error)));
+    if (value) void begin({ name: value }).catch((error) => status(sentenceOf(error)));
   });
   on("variant", "change", () => {
     forget();
@@ -633,6 +638,14 @@ function listen(): void {
   });
 }
 
+/** Begins with the lab that the program was started with. */
+async function beginAsStarted(program: ServedClient): Promise<void> {
+  const found = await program.told<Begin | null>({ ask: "begin" });
+  if (!found) return;
+  const { name, text, variant } = found;
+  await begin({ name, ...(text === null ? {} : { text }), ...(variant ? { variant } : {}) });
+}
+
 async function start(): Promise<void> {
   listen();
   byId("sizes").replaceChildren(...SIZES.map((value) => make("option", { value })));
@@ -644,7 +657,9 @@ async function start(): Promise<void> {
     const shared = await stateOf(location.hash);
     labs = await client.ask({ ask: "labs" });
     if (shared) store.change(shared);
+    else if (program) await beginAsStarted(program);
     byId("version").textContent = labs.version;
+    if (program) showMachine();
     await refresh();
     status("");
     byId("page").dataset["ready"] = "true";
