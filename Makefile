@@ -68,10 +68,14 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 # The Python package as it is tested, and where its wheel has the program.
 PACKAGE := $(TARGET_DIR)/python
 SCRIPTS := crates/python/crosslane.data/scripts
+PACKAGED_PAGE := crates/python/crosslane.data/data/share/crosslane/lab
 
 # The core in a lab needs the Python package: `check-python` runs it.
 GATEWARE_TESTS := gateware examples --ignore examples/own_core
 
+
+# The page of `crosslane ui`, without the module for browsers.
+PAGE_FILES = $(foreach ending,html css js,$(TARGET_DIR)/lab/*.$(ending))
 
 # The reference of the Rust crates.
 API_DIR := $(TARGET_DIR)/api
@@ -163,10 +167,11 @@ check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb;
 	$(OWN_CORE)
 
 wheel: PRODUCTS := $(ALL_PRODUCTS)
-wheel: $(TOOLS) ## the Python package with the program inside, in target/wheels
+wheel: page ## the Python package with the program inside, in target/wheels
 	$(build_release)
-	mkdir -p $(SCRIPTS)
+	mkdir -p $(SCRIPTS) $(PACKAGED_PAGE)
 	$(TOOLCHAIN)strip -o $(SCRIPTS)/crosslane $(RELEASE)/crosslane
+	cp $(PAGE_FILES) $(PACKAGED_PAGE)/
 	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
 		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
@@ -220,10 +225,13 @@ check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and th
 web: $(TOOLS) ## the lab for browsers in target/lab, a folder for any static server
 	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py
 
+page: $(TOOLS) ## the page of `crosslane ui` in target/lab, where the program finds it
+	$(VENV)/bin/python -B tools/web.py --page
+
 check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, its page in a browser; needs chromium
 	$(BUILD_TESTS)
 	CARGO=$(CARGO) $(VENV)/bin/python -B tools/web.py --check $(TARGET_DIR)/debug
-	$(VENV)/bin/python -B crates/web/page/tests/test_lab_page.py --quiet
+	$(VENV)/bin/python -B -m pytest -q -n 2 -p no:cacheprovider crates/web/page/tests
 
 site: $(TOOLS) api-doc web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(call build_release,cli)
@@ -269,6 +277,10 @@ bench: $(TOOLS) ## speed of the simulator on this machine
 
 bench-c: ## host time of a posted transfer through the C library, as a ratio to Rust
 	$(CARGO) bench --locked -p crosslane-capi --bench overhead
+
+bench-web: web ## the page of the lab: first result after a fresh load, frames drawn during a run of 1,000 endpoints
+	$(call build_release,cli)
+	$(VENV)/bin/python -B crates/web/page/tests/bench_page.py $(TARGET_DIR)/release/crosslane
 
 bench-network: ## rates and processor time of real networks within this machine, as ratios to a bare socket
 	$(CARGO) bench --locked -p crosslane-network --bench networks
@@ -335,10 +347,11 @@ c-header: ## the C library's header, written anew from crates/capi
 c-library: ## build the archive of the C library
 	$(call build_release,capi)
 
-install: c-library ## the C library, its headers and pkg-config file, and the program if it is built, below $(DESTDIR)$(PREFIX)
+install: c-library ## the C library, its headers and pkg-config file, the program and its page if they are built, below $(DESTDIR)$(PREFIX)
 	CC=$(if $(CROSS),$(TOOLCHAIN)gcc,$(CC)) LIBDIR=$(LIBDIR) \
 		crates/capi/install.sh $(RELEASE)/libcrosslane_capi.a $(PREFIX) $(DESTDIR)
 	if test -x $(RELEASE)/crosslane; then install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(RELEASE)/crosslane; fi
+	if test -e $(TARGET_DIR)/lab/index.html; then install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/crosslane/lab $(PAGE_FILES); fi
 
 packages: export PRODUCTS := $(ALL_PRODUCTS)
 packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums

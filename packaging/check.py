@@ -160,6 +160,7 @@ def check_debian(root: Root, expected: str) -> None:
         "lib/udev/rules.d/70-crosslane-vfio.rules",
         "usr/share/man/man1/crosslane.1.gz",
         "usr/share/bash-completion/completions/crosslane",
+        "usr/share/crosslane/lab/index.html",
     ):
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
     if CROSS:
@@ -222,6 +223,7 @@ def check_wheel(folder: Path, expected: str) -> None:
     """The wheel, in a new environment of Python: module and program."""
     run(sys.executable, "-m", "venv", folder)
     run(folder / "bin/pip", "install", *PIP, the_wheel())
+    fail_unless((folder / "share/crosslane/lab/index.html").exists(), "the wheel has no page")
     got = run(folder / "bin/crosslane", *FIRST.split())
     fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
     check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected)

@@ -5,16 +5,19 @@
 Cargo compiles `crates/web` for WebAssembly, with a profile of its own; TypeScript's compiler checks
 `crates/web/page` and makes JavaScript of it. It comes from npm, by the lock file, and is kept in
 the cache. `web.py --check FOLDER` also runs the tests under Node: they compare answers with those
-of the program and of the example `answer` in that folder, byte for byte.
+of the program and of the example `answer` in that folder, byte for byte. `web.py --page` builds
+the page alone, which is all that `crosslane ui` needs.
 """
 
 import argparse
+import filecmp
 import gzip
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import cache
@@ -56,9 +59,24 @@ def tools() -> Path:
     return cache.made("npm", cache.key(lock, platform.machine())[:32], install) / "node_modules"
 
 
-def compile_page(out: Path) -> None:
-    """Checks the types of the page and writes its JavaScript."""
-    run(NODE, tools() / "typescript/bin/tsc", "--project", PAGE, "--outDir", out)
+def build_page() -> None:
+    """Checks the types of the page, and writes what has changed; the module stays.
+
+    Other checks may look at the page meanwhile.
+    """
+    OUT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=TARGET) as folder:
+        made = Path(folder)
+        run(NODE, tools() / "typescript/bin/tsc", "--project", PAGE, "--outDir", made)
+        for file in [*PAGE.glob("*.html"), *PAGE.glob("*.css")]:
+            shutil.copy(file, made)
+        for old in OUT.glob("*.js"):
+            if not (made / old.name).exists():
+                old.unlink()
+        for file in made.iterdir():
+            kept = OUT / file.name
+            if not kept.exists() or not filecmp.cmp(file, kept, shallow=False):
+                file.replace(kept)
 
 
 def check_types(samples: Path) -> None:
@@ -75,12 +93,8 @@ def build() -> int:
     target = ["--target", "wasm32-unknown-unknown", "--lib"]
     crate = ["rustc", "--locked", "-p", "crosslane-web", "--profile", "web"]
     run(cargo, *crate, *target, "--crate-type", "cdylib", cwd=ROOT, env=environment)
-    shutil.rmtree(OUT, ignore_errors=True)
-    OUT.mkdir(parents=True)
+    build_page()
     shutil.copy(MODULE, OUT / "crosslane.wasm")
-    compile_page(OUT)
-    for file in [*PAGE.glob("*.html"), *PAGE.glob("*.css")]:
-        shutil.copy(file, OUT)
     run(NODE, PAGE / "tools/style.ts", OUT / "crosslane.wasm", OUT / "report.css")
     files = [path for path in OUT.iterdir() if path.is_file()]
     total = sum(len(gzip.compress(path.read_bytes(), 9)) for path in files)
@@ -111,8 +125,13 @@ def main() -> int:
     """Builds the lab, and checks it if that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="run the tests as well")
-    built = parser.parse_args().check
+    parser.add_argument("--page", action="store_true", help="build the page without its module")
+    arguments = parser.parse_args()
+    built = arguments.check
     try:
+        if arguments.page:
+            build_page()
+            return 0
         build()
         if built:
             check(built)

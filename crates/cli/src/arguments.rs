@@ -23,6 +23,7 @@ use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
+use crate::ui_command::UiArguments;
 use crate::values::{one_of, parse_setting, whole};
 use crate::what_if_command::{TuneArguments, WhatIfArguments};
 use crate::workload::{
@@ -87,6 +88,8 @@ Examples:
     WhatIf(Box<WhatIfArguments>),
     /// Search for the settings and places that make flows faster, and print the commands
     Tune(TuneArguments),
+    /// Open the lab in a browser, with runs, cards and bridges of this machine
+    Ui(UiArguments),
     /// Measure rates and latencies, in a lab or on cards
     #[command(after_help = "\
 Examples:

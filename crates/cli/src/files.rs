@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crosslane::lab::Lab;
+use crosslane::lab::{Lab, shipped};
 use crosslane::open::DeviceName;
 use crosslane::results::Outcome;
 use crosslane_report::output::{Kind, OutputFile};
@@ -99,6 +99,11 @@ pub fn write_outcome_page(outcome: &Outcome, lab: Option<&Lab>, file: &OutputFil
     if page.summary.is_empty() {
         page.summary = lab.summary().to_owned();
     }
+    let variant = lab.variant().map_or(String::new(), |variant| format!(":{variant}"));
+    let shipped = shipped().iter().find(|shipped| shipped.text == lab.file().text());
+    let name = shipped.map_or_else(|| lab.origin(), |shipped| shipped.name);
+    let opened = format!("crosslane ui {name}{variant}");
+    page.facts.push(("lab in a browser".to_owned(), opened));
     let last = match outcome {
         Outcome::Bench(bench) => bench.scenarios.last(),
         _ => None,

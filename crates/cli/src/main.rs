@@ -35,6 +35,7 @@ mod shard;
 mod sweep_command;
 mod torture_command;
 mod traffic_command;
+mod ui_command;
 mod values;
 mod what_if_command;
 mod workload;
@@ -64,6 +65,7 @@ fn run(command: &Command) -> Result<()> {
         Command::Topo(arguments) => lab_command::topo(arguments),
         Command::WhatIf(arguments) => what_if_command::what_if(arguments),
         Command::Tune(arguments) => what_if_command::tuned(arguments),
+        Command::Ui(arguments) => ui_command::run(arguments),
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),

@@ -50,7 +50,7 @@ const HOUSE: [(&str, &str); 30] = [
     ("vfio", "pcie host sysfs"),
     ("twin", "pcie host sysfs"),
     ("network", "pcie host"),
-    ("lab", "pcie torus-link host fabric device cosim"),
+    ("lab", "pcie results torus-link host fabric device cosim"),
     ("mpi", "host lab"),
     ("open", "pcie host driver vfio network lab"),
     ("experiment", "pcie host results fabric driver bridge torus lab"),
@@ -65,9 +65,9 @@ const HOUSE: [(&str, &str); 30] = [
          explain",
     ),
     ("capi", "crosslane"),
-    ("cli", "cosim vfio mpi serve torture report reproduce crosslane"),
-    ("python", "report crosslane"),
     ("web", "report crosslane"),
+    ("cli", "cosim vfio mpi serve torture report reproduce crosslane web"),
+    ("python", "report crosslane"),
 ];
 /// Files that write JSON whose format is another's: JSON Schema, and vfio-user's versions.
 const FOREIGN_JSON: [&str; 2] =

@@ -41,6 +41,7 @@
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |
 //! | change a lab, and find better settings | [`mod@what_if`], [`mod@tune`] |
+//! | edit the text of a lab file by its tree | [`mod@edit`] |
 //! | examine a machine and its cards | [`machine`] |
 //! | make a lab of another machine | [`mod@import`] |
 //!
@@ -56,6 +57,7 @@
 pub mod bench;
 #[cfg(not(target_family = "wasm"))]
 pub mod blocking;
+pub mod edit;
 pub mod import;
 pub mod labs;
 #[cfg(not(target_family = "wasm"))]

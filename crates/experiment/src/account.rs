@@ -40,6 +40,8 @@ pub(crate) struct Samples {
     /// Hosts with an IOMMU.
     iommus: Vec<HostId>,
     taken: Vec<Sample>,
+    /// Time and counters of the last report of loads.
+    told: Option<(Picoseconds, Vec<LinkCounters>)>,
 }
 
 impl Samples {
@@ -58,7 +60,7 @@ impl Samples {
         let roots = fabric.nodes().iter().filter(|node| node.kind == NodeKind::RootComplex);
         let mut iommus: Vec<HostId> = roots.map(|node| node.host).collect();
         iommus.retain(|host| fabric.iommu(*host).is_some());
-        Self { directions, used: count, iommus, taken: Vec::new() }
+        Self { directions, used: count, iommus, taken: Vec::new(), told: None }
     }
 
     /// Reads the counters. True if every second sample has been dropped to make room: samples of a
@@ -73,6 +75,23 @@ impl Samples {
         let iommus = iommus.map(Option::unwrap_or_default).collect();
         self.taken.push(Sample { at: fabric.now(), counters, iommus });
         is_full
+    }
+
+    /// Returns the load of each direction since the last call, and before the first one since the
+    /// beginning of the run; nothing if no time has passed.
+    pub fn live(&mut self, fabric: &mut Fabric) -> Vec<DirectionLoad> {
+        let now = fabric.now();
+        let counters: Vec<LinkCounters> =
+            self.directions.iter().map(|id| fabric.counters(*id)).collect();
+        let begun = || self.taken.first().map(|it| (it.at, it.counters.clone()));
+        let Some((then, before)) = self.told.take().or_else(begun) else { return Vec::new() };
+        let span = now.since(then);
+        let counted = counters.iter().zip(&before).map(|(last, first)| last.since(first));
+        let counted = self.directions.iter().zip(counted);
+        let loads = counted.map(|(id, counters)| direction_load(fabric, *id, &counters, span));
+        let loads = if span.0 > 0 { loads.collect() } else { Vec::new() };
+        self.told = Some((now, counters));
+        loads
     }
 
     /// Returns the counts between two times: between the first and the last sample within them, or,

@@ -533,6 +533,7 @@ impl LinkPair<'_> {
             let event =
                 TraceEvent::Dllp { kind: dllp.kind, end: Picoseconds(end.ceil_ps()), corrupt };
             sink.record(&TraceRecord { time: Picoseconds(start.ps), direction: wire.id, event });
+            sink.says(dllp.count, dllp.amount);
         }
         if corrupt {
             wire.lose(dllp, end);

@@ -92,6 +92,11 @@ pub enum TraceEvent {
 pub trait TraceSink: Send {
     /// Takes one record.
     fn record(&mut self, record: &TraceRecord);
+
+    /// Takes the values of the DLLP that was recorded last. Of an UpdateFC these are the header and
+    /// data credits of its class granted since the start; of an Ack or a Nak the TLPs that had
+    /// arrived in order since the start, and their wire bytes.
+    fn says(&mut self, _count: u64, _amount: u64) {}
 }
 
 /// Sorts records by time, then by link, then down before up; those of one direction at one time

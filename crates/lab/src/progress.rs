@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::DirectionLoad;
 
 use crate::parts::PartsReport;
 
@@ -18,6 +19,9 @@ pub trait Progress: Sync {
 
     /// Reports bytes that have been moved since the last call, and the simulated time of that.
     fn moved(&self, _bytes: u64, _simulated: Picoseconds) {}
+
+    /// Reports the load of each direction of a link since the last call, where links are counted.
+    fn loaded(&self, _loads: &[DirectionLoad]) {}
 
     /// Reports one more step that is done, and its simulated time.
     fn done(&self, _step: &str, _simulated: Picoseconds) {}

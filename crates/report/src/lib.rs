@@ -50,7 +50,7 @@ mod table;
 pub mod text;
 mod tree;
 
-pub use html::{GENERATOR, page_style};
+pub use html::{GENERATOR, page_style, plot_part};
 pub use page::{Bar, Bars, Block, Page, Section, TopologyFigure};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Field, Table};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anstream::adapter::strip_str;
 use crosslane::bench::{How, run};
+use crosslane::edit::{self, edited, outline};
 use crosslane::experiment::{Progress, Scenario, topology};
 use crosslane::explain::Explainable;
 use crosslane::import::import_texts;
@@ -16,17 +17,18 @@ use crosslane::results::{Figure, json_text, topology::Topology};
 use crosslane_report::runs::page;
 use crosslane_report::text::{Columns, Notes, text};
 use crosslane_report::{
-    Block, Section, TopologyFigure, loaded_svg, page_style, page_svg, topology_svg,
+    Axis, Block, Plot, Scale, Section, Series, TopologyFigure, loaded_svg, page_style, page_svg,
+    plot_part, topology_svg,
 };
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::lab::LabText;
-use crate::question::{Dump, Question, TraceWish, Work};
+use crate::question::{Dump, PlotAxis, Question, TraceWish, Work};
 use crate::trace::{Recorder, Traced};
 
 /// Most characters of a question: far more than a lab file and dumps of a large machine have.
-const MAX_QUESTION_BYTES: usize = 64 << 20;
+pub const MAX_QUESTION_BYTES: usize = 64 << 20;
 
 /// Answers a question, JSON for JSON: an object with the key `answer` or `failure`. `progress` is
 /// told of runs, and may end them.
@@ -68,8 +70,29 @@ fn answered(question: &Question, progress: &dyn Progress) -> Result<String, Fail
             told(&report(&lab.loaded()?.0, outcome, command)?)
         }
         Question::Written { lab } => told(&lab.written()?),
+        Question::Edit { lab, edit } => {
+            let (text, added) = edited(lab.file_text()?, edit)?;
+            told(&Edited { text, added })
+        }
+        Question::Outline { lab } => told(&outline(lab.file_text()?)?),
+        Question::Node { lab, node } => {
+            told(&edit::node(lab.file_text()?, lab.variant.as_deref(), node)?)
+        }
+        Question::Plot { title, x, y, lines } => {
+            let (title, [x, y]) = (title.clone(), [x, y].map(axis));
+            let line = |(name, points): &(String, Vec<(f64, f64)>)| {
+                Series::ours(name, points.iter().copied())
+            };
+            let series = lines.iter().map(line).collect();
+            told(&plot_part(&Plot { title, x, y, series }))
+        }
         Question::Import { dumps, name } => told(&imported(dumps, name)?),
     })
+}
+
+fn axis(axis: &PlotAxis) -> Axis {
+    let scale = if axis.is_logarithmic { Scale::Logarithmic } else { Scale::Linear };
+    Axis::new(&axis.label, &axis.unit, scale)
 }
 
 fn told(what: &impl Serialize) -> String {
@@ -254,6 +277,14 @@ fn report(lab: &Lab, outcome: &str, command: &str) -> Result<String, Failure> {
         page.sections.push(Section { title, blocks: vec![Block::Topology(figure)] });
     }
     Ok(page.to_html())
+}
+
+/// A lab file after an edit.
+#[derive(Serialize)]
+struct Edited {
+    text: String,
+    /// Name of the node that was added, if one was.
+    added: Option<String>,
 }
 
 /// The lab of a machine.

@@ -2,6 +2,7 @@
 //! Failures as pages show them: a sentence, and the place in the lab file.
 
 use crosslane::bench::BenchError;
+use crosslane::edit::EditError;
 use crosslane::experiment::ExperimentError;
 use crosslane::host::kinds;
 use crosslane::import::ImportError;
@@ -96,6 +97,12 @@ impl From<BenchError> for Failure {
 
 impl From<WhatIfError> for Failure {
     fn from(error: WhatIfError) -> Self {
+        Self::said(error)
+    }
+}
+
+impl From<EditError> for Failure {
+    fn from(error: EditError) -> Self {
         Self::said(error)
     }
 }

@@ -58,11 +58,9 @@ impl LabText {
         let name = if self.name.is_empty() { "lab.toml" } else { &self.name };
         let mut lab = match &self.text {
             Some(text) => Lab::from_text(name, text)?,
-            None if shipped().iter().any(|lab| lab.name == name) => Lab::load(name)?,
             None => {
-                let names: Vec<&str> = shipped().iter().map(|lab| lab.name).collect();
-                let known = names.join(", ");
-                return Err(Failure::said(format!("no shipped lab is {name}: there are {known}")));
+                self.file_text()?;
+                Lab::load(name)?
             }
         };
         if let Some(variant) = &self.variant {
@@ -72,6 +70,22 @@ impl LabText {
             lab = lab.with_constant(path, *value)?;
         }
         Ok(lab)
+    }
+
+    /// Returns the text of the file, as it is.
+    ///
+    /// # Errors
+    /// The name of no shipped lab, and no text.
+    pub fn file_text(&self) -> Result<&str, Failure> {
+        if let Some(text) = &self.text {
+            return Ok(text);
+        }
+        let found = shipped().iter().find(|lab| lab.name == self.name);
+        found.map(|lab| lab.text).ok_or_else(|| {
+            let names: Vec<&str> = shipped().iter().map(|lab| lab.name).collect();
+            let known = names.join(", ");
+            Failure::said(format!("no shipped lab is {}: there are {known}", self.name))
+        })
     }
 
     fn parsed_changes(&self) -> Result<Vec<Change>, Failure> {

@@ -14,8 +14,8 @@ mod trace;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
-pub use answer::answer;
+pub use answer::{MAX_QUESTION_BYTES, answer};
 pub use failure::{Failure, Place};
 pub use lab::{ChangeText, LabText};
-pub use question::{Dump, Question, TraceWish, Work};
-pub use trace::{MAX_EVENTS, Traced};
+pub use question::{Dump, PlotAxis, Question, TraceWish, Work};
+pub use trace::{MAX_EVENTS, Traced, Values};

@@ -2,6 +2,7 @@
 //! The questions of a page.
 
 use crosslane::bench::{Traffic, Transfers};
+use crosslane::edit::Edit;
 use crosslane::results::DirectionLoad;
 use serde::Deserialize;
 
@@ -69,6 +70,36 @@ pub enum Question {
         /// The lab.
         lab: LabText,
     },
+    /// The text of the lab file after an edit of its tree or its keys, without the lab's changes.
+    Edit {
+        /// The lab.
+        lab: LabText,
+        /// The edit.
+        edit: Edit,
+    },
+    /// The nodes and parts of a lab file, which need not be one that can be built.
+    Outline {
+        /// The lab.
+        lab: LabText,
+    },
+    /// A node of such a file with every key that it can have.
+    Node {
+        /// The lab.
+        lab: LabText,
+        /// Name of the node.
+        node: String,
+    },
+    /// A plot of values, as reports have it.
+    Plot {
+        /// Title of the plot.
+        title: String,
+        /// The axis from left to right.
+        x: PlotAxis,
+        /// The axis from bottom to top.
+        y: PlotAxis,
+        /// Lines: name and values.
+        lines: Vec<(String, Vec<(f64, f64)>)>,
+    },
     /// The lab of a machine, from dumps of it.
     Import {
         /// The dumps: `lspci -vvv` and others.
@@ -100,6 +131,21 @@ pub struct TraceWish {
     pub most: usize,
     /// Simulated time of the first one, picoseconds.
     pub from_ps: u64,
+    /// Whether the values of each event are wanted: credits and sequence numbers.
+    pub values: bool,
+}
+
+/// An axis of a plot.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotAxis {
+    /// The quantity that it shows.
+    pub label: String,
+    /// Unit of the axis; empty for a plain number.
+    pub unit: String,
+    /// Whether values lie on it by their logarithm.
+    #[serde(default)]
+    pub is_logarithmic: bool,
 }
 
 /// A dump of a machine.

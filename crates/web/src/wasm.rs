@@ -11,6 +11,7 @@ use std::sync::Once;
 
 use crosslane::experiment::Progress;
 use crosslane::pcie::units::Picoseconds;
+use crosslane::results::DirectionLoad;
 
 use crate::answer;
 
@@ -21,6 +22,8 @@ mod page {
     unsafe extern "C" {
         /// Hears that bytes have moved, and in which simulated time, picoseconds.
         pub safe fn crosslane_moved(bytes: f64, picoseconds: f64);
+        /// Hears of the loads of links since the last call, a list in JSON.
+        pub safe fn crosslane_loaded(at: *const u8, bytes: usize);
         /// Hears that a run of the search for limits is done.
         pub safe fn crosslane_tried();
         /// Whether it is time to hear of bytes again.
@@ -44,6 +47,11 @@ impl Progress for Page {
 
     fn moved(&self, bytes: u64, simulated: Picoseconds) {
         page::crosslane_moved(bytes as f64, simulated.0 as f64);
+    }
+
+    fn loaded(&self, loads: &[DirectionLoad]) {
+        let loads = serde_json::to_string(loads).expect("plain data can be written as JSON");
+        page::crosslane_loaded(loads.as_ptr(), loads.len());
     }
 
     fn tried(&self) {

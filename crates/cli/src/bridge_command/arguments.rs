@@ -121,6 +121,9 @@ pub struct ServeArguments {
     /// File with the key shared with them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+    /// Append each event to this file, as a line of JSON: `crosslane ui --bridge FILE` shows it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub log: Option<PathBuf>,
     #[command(flatten)]
     pub ring: RingArguments,
 }

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
-use crosslane::bridge::{Guard, Identity, Key, Policy, Server, ServerEvent, ServerOptions};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crosslane::bridge::{Guard, Identity, Key, Policy, Report, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network, SharedKey, Trust};
 use crosslane::open::{AnyBus, AnyRdma, Device, Session};
+use crosslane_report::output::OutputError;
+use serde::Serialize;
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::{open_network, random_key, read_key};
@@ -75,6 +82,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     let options = server_options(&arguments.ring)
         .with_guard(guard)
         .with_identity(Identity { name: arguments.name.clone(), key });
+    let tell = teller(arguments.log.clone())?;
     let (listen, choice) = (&arguments.listen, arguments.network);
     on_card(device_name, async |device| {
         // After the card, so that a wrong name is reported first.
@@ -101,8 +109,45 @@ fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust 
     Trust { accept, present: key.map(shared), everybody: arguments.trust_network }
 }
 
-fn tell(event: &ServerEvent) {
-    output::print_hint(&event.to_string());
+/// An event as a line of the log.
+#[derive(Serialize)]
+struct LogLine<'a> {
+    /// Time since 1970, ms.
+    time_ms: u64,
+    text: String,
+    report: Option<&'a Report>,
+}
+
+/// Returns what is told of events: standard error, and the log if there is one.
+fn teller(log: Option<PathBuf>) -> Result<impl Fn(&ServerEvent) + 'static> {
+    // One that cannot be written is reported before anything is served.
+    log.as_deref().map(opened).transpose()?;
+    Ok(move |event: &ServerEvent| {
+        let text = event.to_string();
+        output::print_hint(&text);
+        let Some(path) = &log else { return };
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let report = match event {
+            ServerEvent::Done { report, .. } => Some(&**report),
+            _ => None,
+        };
+        let time_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let line = serde_json::to_string(&LogLine { time_ms, text, report });
+        // Opened for each event: it may have been moved away meanwhile.
+        let written = opened(path).and_then(|mut file| {
+            let line = line.map_err(CommandError::failed)? + "\n";
+            file.write_all(line.as_bytes()).map_err(|error| OutputError::file(path, error).into())
+        });
+        if let Err(error) = written {
+            output::print_error(&error.to_string());
+        }
+    })
+}
+
+/// Opens a log to write behind its end.
+fn opened(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().append(true).create(true).open(path);
+    file.map_err(|error| OutputError::file(path, error).into())
 }
 
 /// Runs a program with the address of a server in the same process. Returns its result and the name

@@ -14,7 +14,7 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 46] = [
+const PAGES: [&str; 47] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
@@ -22,7 +22,7 @@ const PAGES: [&str; 46] = [
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get",
     "bridge roundtrip", "bridge copy", "bridge bench", "completions", "calibrate", "manual",
-    "merge",
+    "merge", "ui",
 ];
 
 /// Examples of `validate` that have a test of their own.
@@ -98,7 +98,7 @@ fn examples_of(page: &str) -> Vec<String> {
     let is_elsewhere =
         |example: &str| ["node:", "one:", "10.0.0.2:"].iter().any(|node| example.contains(node));
     let is_server = |example: &str| {
-        ["bridge serve", "lab serve"].iter().any(|server| example.starts_with(server))
+        ["bridge serve", "lab serve", "ui"].iter().any(|server| example.starts_with(server))
     };
     examples.retain(|example| !is_server(example) && !is_elsewhere(example));
     examples

@@ -33,6 +33,7 @@ mod sockets;
 mod torture;
 mod torus;
 mod traffic;
+mod ui;
 mod what_if;
 mod why;
 mod width;

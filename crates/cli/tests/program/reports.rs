@@ -27,6 +27,7 @@ fn a_benchmark_writes_a_page() {
         "part.v7.requester.operation_gap_ns",
         "fit",
         "crosslane bench p2p --lab rosta --size 4K..8K",
+        "crosslane ui rosta<",
     ] {
         assert!(page.contains(text), "{text} is not on the page");
     }

@@ -15,6 +15,7 @@ use toml_edit::{ArrayOfTables, Decor, DocumentMut, Item, Table, TableLike, Value
 use super::apply::{FITTED_IOMMU, apply};
 use super::change::Change;
 use super::{WhatIfError, tree};
+use crate::edit::{Names, forget_positions, further, quoted};
 
 /// First words of a file that was written before.
 const WRITTEN: &str = "# Changed by";
@@ -289,49 +290,6 @@ fn of_link(was: &LinkInstance, is: &LinkInstance) -> Vec<Edit> {
     edits
 }
 
-/// Names that a word stands for: `a{1..3}b`, or itself.
-struct Names<'a> {
-    head: &'a str,
-    first: Option<u32>,
-    tail: &'a str,
-    count: usize,
-}
-
-impl<'a> Names<'a> {
-    /// Reads a word of a file that has been read.
-    fn of(word: &'a str) -> Self {
-        let range = || {
-            let (head, rest) = word.split_once('{')?;
-            let (range, tail) = rest.split_once('}')?;
-            let (first, last) = range.split_once("..")?;
-            let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-            let count = last.checked_sub(first)? as usize + 1;
-            Some(Self { head, first: Some(first), tail, count })
-        };
-        range().unwrap_or(Self { head: word, first: None, tail: "", count: 1 })
-    }
-
-    fn name(&self, index: usize) -> String {
-        let Self { head, first, tail, .. } = self;
-        first.map_or_else(
-            || (*head).to_owned(),
-            |first| format!("{head}{}{tail}", first + index as u32),
-        )
-    }
-
-    /// Returns the word for some of them.
-    fn word(&self, first: usize, count: usize) -> String {
-        let Self { head, tail, .. } = self;
-        match self.first {
-            Some(number) if count > 1 => {
-                let number = number + first as u32;
-                format!("{head}{{{number}..{}}}{tail}", number + count as u32 - 1)
-            }
-            _ => self.name(first),
-        }
-    }
-}
-
 /// Splits the number at the end of a name.
 fn numbered(name: &str) -> Option<(&str, u32)> {
     let head = name.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -538,26 +496,6 @@ fn without_iommu(part: &mut Item) {
     }
 }
 
-/// Returns a copy of a table of a list, to stand behind it, without the comment above it.
-fn further(table: &Table) -> Table {
-    let mut copy = Item::Table(table.clone());
-    forget_positions(&mut copy);
-    let mut copy = copy.into_table().unwrap_or_default();
-    *copy.decor_mut() = Decor::default();
-    copy
-}
-
-/// Lets a table, and those in it, stand behind the one before it.
-fn forget_positions(item: &mut Item) {
-    let Some(table) = item.as_table_mut() else { return };
-    table.set_position(None);
-    table.iter_mut().for_each(|(_, item)| forget_positions(item));
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 /// Makes one edit in the table of a node or a link.
 fn put(table: &mut Table, edit: &Edit, source: &str) {
     let place: Option<&mut dyn TableLike> = match edit.table {
@@ -600,15 +538,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_for_names_and_names_for_words() {
-        let names = Names::of("fpga{7..12}a");
-        assert_eq!(
-            (names.count, names.name(0), names.name(5)),
-            (6, "fpga7a".into(), "fpga12a".into())
-        );
-        assert_eq!(names.word(1, 3), "fpga{8..10}a");
-        assert_eq!(names.word(1, 1), "fpga8a");
-        assert_eq!((Names::of("nic0").count, Names::of("nic0").word(0, 1)), (1, "nic0".into()));
+    fn ports_that_follow_one_another_are_joined() {
         assert!(follows(Some("down9"), Some("down10")) && follows(None, None));
         assert!(!follows(Some("down1"), Some("up2")) && !follows(None, Some("down1")));
         assert!(!follows(Some("slot01"), Some("slot02")), "a range has no zeros in front");

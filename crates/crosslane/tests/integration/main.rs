@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the examples at the root of the repository.
 
+mod edit;
 mod what_if;
 
 use std::path::PathBuf;

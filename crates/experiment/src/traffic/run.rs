@@ -448,6 +448,7 @@ fn run_to_the_end(
         let total = total_bytes(planned);
         let bytes = if is_over { total } else { moved_bytes(fabric, planned).min(total) };
         let now = fabric.now();
+        progress.loaded(&samples.live(fabric));
         progress.moved(bytes.saturating_sub(reported.0), now.since(reported.1));
         reported = (bytes.max(reported.0), now);
         Ok(slice)

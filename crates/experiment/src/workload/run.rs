@@ -132,15 +132,19 @@ impl<'a> Watch<'a> {
 impl Observer for Watch<'_> {
     fn payload_bytes(&self) -> Option<u64> {
         let asked = self.asked.replace(self.asked.get() + 1);
-        let (at, bytes) = self.simulation.with_fabric(|fabric| {
+        let (at, bytes, loads) = self.simulation.with_fabric(|fabric| {
             let stride = self.stride.get();
             if asked.is_multiple_of(stride) && self.samples.borrow_mut().take(fabric) {
                 self.stride.set(stride * 2);
             }
             let payload = |id: &DirectionId| fabric.counters(*id).payload_bytes;
             let bytes = self.arriving.iter().map(payload).sum();
-            (fabric.now(), bytes)
+            let loads = self.progress.is_due().then(|| self.samples.borrow_mut().live(fabric));
+            (fabric.now(), bytes, loads)
         });
+        if let Some(loads) = loads {
+            self.progress.loaded(&loads);
+        }
         let (before, then) = self.reported.replace((bytes, at));
         self.progress.moved(bytes.saturating_sub(before), at.since(then));
         Some(bytes)

@@ -2,11 +2,12 @@
 //! Flows of generic requesters: the memory that they work in, and sweeps over them. In simulated
 //! time rates are exact.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crosslane_experiment::sweep::{Axes, FlowSweep, Point, SweepOptions, SweepPoint};
-use crosslane_experiment::{Choices, FlowArgument, Scenario, TrafficWork};
+use crosslane_experiment::{Choices, FlowArgument, Progress, Scenario, TrafficWork};
 use crosslane_lab::{Lab, open};
+use crosslane_results::DirectionLoad;
 
 fn flow(text: &str) -> FlowArgument {
     text.parse().unwrap()
@@ -151,5 +152,35 @@ fn a_copy_goes_by_way_of_host_memory() {
     ] {
         let error = scenario("rosta", text, Choices::default()).run(&(), None).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// An observer that hears of loads at every look.
+#[derive(Default)]
+struct Watching(Mutex<Vec<(f64, f64)>>);
+
+impl Progress for Watching {
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    fn loaded(&self, loads: &[DirectionLoad]) {
+        let of_card = loads.iter().find(|load| load.direction == "fpga1 -> rc47a.down0").unwrap();
+        let entry = (of_card.busy_share, of_card.payload_bytes_per_second);
+        self.0.lock().unwrap().push(entry);
+    }
+}
+
+#[test]
+fn loads_of_links_are_told_while_a_run_goes_on() {
+    let choices = Choices::default().with_operations(4096);
+    let watch = Watching::default();
+    let outcome = scenario("rosta", "fpga1:fpga5:write:4K", choices).run(&watch, None).unwrap();
+    let told = watch.0.into_inner().unwrap();
+    assert!(told.len() > 8, "{} times", told.len());
+    let steady = outcome.flows[0].report.bytes_per_second();
+    for (busy, rate) in &told[1..told.len() - 1] {
+        assert!((0.8..1.0).contains(busy), "{busy}");
+        assert!((rate / steady - 1.0).abs() < 0.05, "{rate} instead of {steady}");
     }
 }

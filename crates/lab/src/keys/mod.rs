@@ -19,6 +19,8 @@ pub(crate) use declared::*;
 pub use page::page;
 pub use schema::schema;
 
+use crate::file::constant::unit_of;
+
 /// Longest time of a constant, nanoseconds: 1000 s.
 pub const LONGEST_NS: f64 = 1e12;
 /// Lowest finite rate of a constant, GB/s.
@@ -169,6 +171,11 @@ impl Key {
     /// bits, of rare reads) and of costs. Of all others it is the high end.
     pub(crate) const fn is_low_fast(&self) -> bool {
         matches!(self.kind, Kind::Time | Kind::Share(_) | Kind::Cost(..))
+    }
+
+    /// Returns the unit that the end of its name says; empty for a plain number or a word.
+    pub fn unit(&self) -> &'static str {
+        unit_of(self.name)
     }
 
     /// Whether it is a part's own: what an instance cannot overrule.

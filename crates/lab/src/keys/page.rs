@@ -108,7 +108,7 @@ impl KeyTable {
 
 impl Kind {
     /// Describes the values in words.
-    fn words(self) -> String {
+    pub fn words(self) -> String {
         let between = |what: &str, least, most| {
             format!("{what}, {} to {}", number_words(least), number_words(most))
         };
@@ -144,8 +144,8 @@ impl Kind {
 }
 
 impl Key {
-    /// Describes what its absence means.
-    fn absent_words(&self) -> String {
+    /// Describes what its absence means: `error`, `-`, or the value that holds then.
+    pub fn absent_words(&self) -> String {
         let is_truth = matches!(self.kind, Kind::Truth | Kind::Wish);
         match self.absent {
             Absent::Error => "error".into(),

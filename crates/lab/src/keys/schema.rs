@@ -111,6 +111,22 @@ impl Writer<'_> {
 }
 
 impl Kind {
+    /// Returns the JSON Schema of a value: of a constant without its source. `None` for sentences,
+    /// lists and tables.
+    pub fn schema(self) -> Option<Value> {
+        match self {
+            Self::Name => Some(json!({ "type": "string" })),
+            Self::Wish => Some(json!({ "type": "boolean" })),
+            Self::Number => Some(json!({ "type": "integer" })),
+            kind => kind.is_constant().then(|| kind.value_schema()),
+        }
+    }
+
+    /// Whether it is a constant, which has a source.
+    pub const fn is_constant(self) -> bool {
+        self.is_number() || matches!(self, Self::Truth | Self::Choice(_) | Self::Identity)
+    }
+
     /// Returns the schema of a constant's value.
     fn value_schema(self) -> Value {
         let number =

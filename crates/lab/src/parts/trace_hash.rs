@@ -81,6 +81,12 @@ impl TraceSink for TraceHasher {
         write!(Hashed(hasher), "{record:?}").expect("a hasher takes any text");
         *records += 1;
     }
+
+    fn says(&mut self, count: u64, amount: u64) {
+        if let Some(next) = &mut self.next {
+            next.says(count, amount);
+        }
+    }
 }
 
 impl Drop for TraceHasher {

@@ -13,8 +13,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
 use self::anchor::Anchors;
+use crate::clean;
 use crate::page::{Block, Page, Section};
 use crate::palette::{self, Palette};
+use crate::plot::Plot;
 use crate::tree;
 
 /// Content of the page's `meta` element named `generator`.
@@ -24,6 +26,12 @@ pub const GENERATOR: &str = "Crosslane";
 const SCRIPT: &str = include_str!("../assets/page.js");
 /// The page's style sheet.
 const STYLE: &str = include_str!("../assets/page.css");
+
+/// Returns a plot for a page that has [`page_style`]: its legend, its drawing for wide and narrow
+/// windows, and its values as a table.
+pub fn plot_part(plot: &Plot) -> String {
+    clean::text(&Writer::default().plot(plot).into_string())
+}
 
 /// State of the writing of a page.
 #[derive(Default)]

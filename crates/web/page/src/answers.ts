@@ -53,16 +53,20 @@ export type Question =
       work: Traffic | Transfers;
       seed?: number;
       why?: boolean;
-      trace?: { most?: number; from_ps?: number };
+      trace?: { most?: number; from_ps?: number; values?: boolean };
     }
   | { ask: "report"; lab: LabText; outcome: string; command: string }
   | { ask: "written"; lab: LabText }
+  | { ask: "edit"; lab: LabText; edit: Edit }
+  | { ask: "outline"; lab: LabText }
+  | { ask: "node"; lab: LabText; node: string }
+  | { ask: "plot"; title: string; x: PlotAxis; y: PlotAxis; lines: [string, [number, number][]][] }
   | { ask: "import"; dumps: { name: string; text: string }[]; name: string };
 
 /** The answer to a question. */
 export type AnswerTo<Q extends Question> = Q extends { ask: "labs" }
   ? Labs
-  : Q extends { ask: "text" | "written" | "report" }
+  : Q extends { ask: "text" | "written" | "report" | "plot" }
     ? string
     : Q extends { ask: "check" }
       ? Checked
@@ -74,7 +78,13 @@ export type AnswerTo<Q extends Question> = Q extends { ask: "labs" }
             ? Run
             : Q extends { ask: "import" }
               ? Twin
-              : never;
+              : Q extends { ask: "edit" }
+                ? Edited
+                : Q extends { ask: "outline" }
+                  ? Outline
+                  : Q extends { ask: "node" }
+                    ? NodeView
+                    : never;
 
 /** A question that has no answer. */
 export interface Failure {
@@ -194,6 +204,110 @@ export interface Trace {
   count: number;
   directions: string[];
   events: [number, number, number, "tlp" | "replay" | "dllp" | "idle" | "retrain", string][];
+  /**
+   * Of each event, if asked for: class (0 posted, 1 non-posted, 2 completion, 3 none) and two
+   * numbers: of a TLP its number and data credits, of an UpdateFC header and data credits granted
+   * since the start, of an Ack or Nak TLPs that had arrived and their bytes.
+   */
+  values: [number, number, number][];
+  /** Of each direction the credits of its receiver at the start, header and data of each class. */
+  credits: (number | null)[][];
+  /** Of each direction the time from its transmitter to its receiver, if asked for. */
+  flights_ps: number[];
+}
+
+/** An edit of a lab file, as `crosslane::edit` has them. */
+export type Edit =
+  | { edit: "add"; part: string; below: string | null }
+  | { edit: "remove"; node: string }
+  | { edit: "move"; node: string; below: string }
+  | { edit: "rename"; node: string; name: string }
+  | {
+      edit: "set";
+      place: string;
+      key: string;
+      value: Scalar;
+      range?: [number, number];
+      source?: string;
+    }
+  | { edit: "unset"; place: string; key: string };
+
+/** A value of a key. */
+export type Scalar = boolean | number | string;
+
+/** An axis of a plot. */
+export interface PlotAxis {
+  label: string;
+  unit: string;
+  is_logarithmic?: boolean;
+}
+
+/** A lab file after an edit. */
+export interface Edited {
+  text: string;
+  /** The node that was added, if one was. */
+  added: string | null;
+}
+
+/** Nodes and parts of a lab file. */
+export interface Outline {
+  nodes: {
+    name: string;
+    kind: "host" | "switch" | "endpoint";
+    part: string;
+    above: string | null;
+    /** Tables that describe it, as errors have them: `endpoint.fpga{1..8}`, `link[2]`. */
+    paths: string[];
+  }[];
+  parts: { name: string; kind: string; summary: string }[];
+}
+
+/** A node with every key that it can have. */
+export interface NodeView {
+  name: string;
+  kind: "host" | "switch" | "endpoint";
+  part: string;
+  /** Nodes that have this part. */
+  alike: number;
+  tables: TableView[];
+}
+
+/** A table of a node; `own` is its path for this node alone, `shared` that of the part. */
+export interface TableView {
+  name: string;
+  words: string;
+  own: string;
+  shared: string;
+  is_absent: boolean;
+  keys: KeyView[];
+}
+
+/** A key with its declaration and its value. */
+export interface KeyView {
+  key: string;
+  words: string;
+  allowed: string;
+  schema: Schema;
+  unit: string;
+  /** Meaning of its absence: `error`, `-`, or the value that holds then. */
+  absent: string;
+  is_constant: boolean;
+  value: Scalar | null;
+  range: [number, number] | null;
+  source: string | null;
+  place: string | null;
+}
+
+/** The JSON Schema of a value, as far as lab files need it. */
+export interface Schema {
+  type?: string;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  enum?: (string | number)[];
+  pattern?: string;
+  const?: string;
+  anyOf?: Schema[];
 }
 
 /** The lab of a machine. */

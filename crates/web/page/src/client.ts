@@ -2,7 +2,7 @@
 // The page's side of the worker. Questions are answered in their order; ending a run ends the
 // worker, and a new one begins with the module that is compiled already.
 
-import type { AnswerTo, Question } from "./answers.ts";
+import type { AnswerTo, DirectionLoad, Question } from "./answers.ts";
 import { opened } from "./wasm.ts";
 import type { FromWorker } from "./worker.ts";
 
@@ -20,10 +20,23 @@ export class Stopped extends Error {
   }
 }
 
+/** Answers questions: a worker with the module, or the program that serves the page. */
+export interface Asker {
+  /** Asks a question; `progress` hears of its run, `loads` of what its links do meanwhile. */
+  ask<Q extends Question>(
+    question: Q,
+    progress?: (progress: Progress) => void,
+    loads?: (loads: DirectionLoad[]) => void,
+  ): Promise<AnswerTo<Q>>;
+  /** Ends what is asked now. */
+  stop(): void;
+}
+
 interface Waiting {
   answered(answer: string): void;
   failed(error: Error): void;
   progress: ((progress: Progress) => void) | undefined;
+  loads: ((loads: DirectionLoad[]) => void) | undefined;
 }
 
 /** Loads and compiles the module, also from servers that do not know the type of its file. */
@@ -34,7 +47,7 @@ export async function loaded(address: URL): Promise<WebAssembly.Module> {
 }
 
 /** A worker with the lab. */
-export class Client {
+export class Client implements Asker {
   #module: Promise<WebAssembly.Module>;
   #worker: Promise<Worker> | undefined;
   #waiting = new Map<number, Waiting>();
@@ -53,6 +66,10 @@ export class Client {
         waiting?.progress?.(said);
         return;
       }
+      if ("loads" in said) {
+        waiting?.loads?.(said.loads);
+        return;
+      }
       this.#waiting.delete(said.number);
       if ("panic" in said) {
         waiting?.failed(new Error(said.panic));
@@ -65,15 +82,16 @@ export class Client {
     return worker;
   }
 
-  /** Asks a question; `progress` hears of its run. */
+  /** Asks a question; `progress` hears of its run, and `loads` of the links' loads in it. */
   async ask<Q extends Question>(
     question: Q,
     progress?: (progress: Progress) => void,
+    loads?: (loads: DirectionLoad[]) => void,
   ): Promise<AnswerTo<Q>> {
     this.#worker ??= this.#start();
     const number = ++this.#number;
     const answer = new Promise<string>((answered, failed) => {
-      this.#waiting.set(number, { answered, failed, progress });
+      this.#waiting.set(number, { answered, failed, progress, loads });
     });
     // It may fail before it is waited for.
     answer.catch(() => {});

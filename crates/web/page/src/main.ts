@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The page: what a user chooses becomes questions to the lab, and answers become what he sees.
 
-import type { Checked, DirectionLoad, Drawn, Labs, Run } from "./answers.ts";
-import { Client, loaded, type Progress, Stopped } from "./client.ts";
+import type { Checked, DirectionLoad, Drawn, Labs, LabText, Outline, Run } from "./answers.ts";
+import { Build, EMPTY, flowsIn } from "./build.ts";
+import { type Asker, Client, loaded, type Progress, Stopped } from "./client.ts";
 import { byId, choices, make, save } from "./dom.ts";
 import { Editor } from "./editor.ts";
+import { Lesson } from "./lesson.ts";
 import { gain, figure, rate, size, time } from "./format.ts";
+import { type Begin, showMachine } from "./machine.ts";
 import { explained, lastOf, namesOf, rateOf, shown, table } from "./result.ts";
+import { isServed, ServedClient } from "./served.ts";
 import { fragmentOf, stateOf } from "./share.ts";
 import {
   changedLab,
@@ -18,6 +22,7 @@ import {
   Store,
   workOf,
 } from "./state.ts";
+import { isLogarithmic, Sweep } from "./sweep.ts";
 import { TimeLine } from "./time_line.ts";
 import { STEPS, Tree } from "./tree.ts";
 import { Unanswered } from "./wasm.ts";
@@ -28,14 +33,35 @@ const SIZES = ["64", "256", "1K", "4K", "16K", "64K", "256K", "1M", "4M"];
 /** Name of a lab whose text is not that of a shipped one. */
 const OWN = "your own";
 
-const module = loaded(new URL("./crosslane.wasm", import.meta.url));
+const program = isServed() ? new ServedClient() : null;
+const module = program ? null : loaded(new URL("./crosslane.wasm", import.meta.url));
+const asker = (): Asker => (module ? new Client(module) : new ServedClient());
 // Labs are read and drawn while a run goes on.
-const client = new Client(module);
-const runner = new Client(module);
+const client = asker();
+const runner = asker();
 const store = new Store(FIRST);
-const tree = new Tree(byId("tree"), choose);
+const tree = new Tree(byId("tree"), (node) => (build.isOn ? build.look(node) : choose(node)));
+const build = new Build({ client, store, tree, status });
 const editor = new Editor(byId("editor"), byId("fault"), (text) => {
   store.change({ text, variant: store.state.variant });
+});
+
+const sweep = new Sweep({
+  state: () => store.state,
+  topology: () => drawn?.topology ?? null,
+  constants: (lab) => client.ask({ ask: "constants", lab }),
+  run: (state, lab) => ran(state, lab, false),
+  running,
+  plot: (title, { label, unit, values, lines }) => {
+    const x = { label, unit, is_logarithmic: isLogarithmic(values) };
+    const shown = lines.map(([name, points]): [string, [number, number][]] => [
+      name,
+      points.map(([value, rate]) => [value, rate / 1e6]),
+    ]);
+    const y = { label: "Rate", unit: "MB/s" };
+    return client.ask({ ask: "plot", title, x, y, lines: shown });
+  },
+  status,
 });
 
 let labs: Labs | null = null;
@@ -75,9 +101,17 @@ async function textOf(state: State): Promise<string> {
 async function refresh(): Promise<void> {
   const number = ++latest;
   const state = store.state;
+  const lab = labOf(state);
+  let outline: Outline | null = null;
   try {
     editor.show(await textOf(state));
-    const lab = labOf(state);
+    // A text that is no TOML has no outline, and the check says why.
+    outline = await client.ask({ ask: "outline", lab }).catch(() => null);
+    if (number !== latest) return;
+    if (outline && !outline.nodes.length) {
+      showEmpty(outline);
+      return;
+    }
     const found = await client.ask({ ask: "check", lab });
     if (number !== latest) return;
     checked = found;
@@ -86,27 +120,40 @@ async function refresh(): Promise<void> {
     if (number !== latest) return;
     showLab();
     showFlows();
+    build.show(labs!, outline, null);
   } catch (error) {
     if (number !== latest || error instanceof Stopped) return;
     const failure = error instanceof Unanswered ? error.failure : null;
     editor.fault(
       failure ?? { message: sentenceOf(error), help: null, place: null, is_interrupted: false },
     );
-    if (failure?.place) {
-      byId<HTMLDetailsElement>("file").open = true;
-      if (failure.place.part) markFault(failure.place.part);
-    }
-    status("The lab file has an error; the drawing is that before it.");
+    // While a user builds, the error is beside the part.
+    if (failure?.place && !build.isOn) byId<HTMLDetailsElement>("file").open = true;
+    if (labs) build.show(labs, outline, failure);
+    status(`The lab file has an error; the drawing is that before it. ${sentenceOf(error)}`);
   }
 }
 
-/** Outlines the node that an error names, if the drawing has it. */
-function markFault(part: string): void {
-  tree.outline([{ kind: "fault", place: part, words: "", lifted: "" }]);
+/** Shows a lab without nodes, which is no error but a beginning. */
+function showEmpty(outline: Outline): void {
+  checked = null;
+  drawn = null;
+  editor.fault(null);
+  const said = "Nothing is here yet. Choose a root complex in the palette and add it as a host.";
+  tree.blank(make("p", { class: "tree-empty" }, said));
+  showChoices();
+  byId("summary").textContent = "A lab without nodes.";
+  byId("remarks-box").hidden = true;
+  byId("what-if-box").hidden = true;
+  byId("flows").replaceChildren();
+  byId("command").textContent = "";
+  byId<HTMLButtonElement>("run").disabled = true;
+  build.show(labs!, outline, null);
 }
 
-function showLab(): void {
-  if (!labs || !checked || !drawn) return;
+/** Shows the names of labs and variants. */
+function showChoices(): void {
+  if (!labs) return;
   const { state } = store;
   const shipped = labs.labs.map((lab) => ({ value: lab.name, text: lab.name }));
   const isOwn = state.text !== null;
@@ -115,14 +162,26 @@ function showLab(): void {
     isOwn ? [{ value: "", text: `${state.name} (${OWN})` }, ...shipped] : shipped,
     isOwn ? "" : state.name,
   );
-  const variants = checked.variants.map((name) => ({ value: name, text: name }));
+  const variants = (checked?.variants ?? []).map((name) => ({ value: name, text: name }));
   choices(byId("variant"), [{ value: "", text: "none" }, ...variants], state.variant ?? "");
   byId("variant-line").hidden = variants.length === 0;
-  byId("summary").textContent = checked.summary;
+}
+
+function showDrawing(): void {
+  if (!drawn) return;
   tree.show(drawn);
-  tree.reveal(state.flows[0]?.from);
+  build.drawn();
   tree.mark(store.state.flows, armed);
   byId("legend").hidden = loads.length === 0;
+}
+
+function showLab(): void {
+  if (!labs || !checked || !drawn) return;
+  const { state } = store;
+  showChoices();
+  byId("summary").textContent = checked.summary;
+  showDrawing();
+  tree.reveal(state.flows[0]?.from);
   const found = checked.checked[0];
   const remarks = [...(found?.warnings ?? []), ...(found?.notes ?? [])];
   byId("remarks").replaceChildren(...remarks.map(({ sentence }) => make("li", {}, sentence)));
@@ -224,6 +283,32 @@ function progressed({ moved, picoseconds, tried }: Progress): void {
   status(tried ? `Searching what limits it: ${tried} runs` : `Running: ${now}${speed}`);
 }
 
+/** Shows the loads of links as they are now: in a drawing of loads, which is made once. */
+function live(lab: LabText): (now: DirectionLoad[]) => void {
+  let isDrawing = false;
+  return (now) => {
+    if (isDrawing || !isRunning) return;
+    loads = now;
+    if (tree.hasLoads) {
+      tree.update(now);
+      return;
+    }
+    isDrawing = true;
+    void client
+      .ask({ ask: "topology", lab, loads: now })
+      .then((found) => {
+        // A result that came meanwhile has loads of its own.
+        if (!isRunning || tree.hasLoads) return;
+        drawn = found;
+        showDrawing();
+      })
+      .catch(() => {})
+      .finally(() => {
+        isDrawing = false;
+      });
+  };
+}
+
 /** Makes runs while the page shows that it does; a stop ends them. One may wait for another. */
 async function running(work: () => Promise<void>): Promise<void> {
   if (isRunning) {
@@ -256,10 +341,15 @@ async function running(work: () => Promise<void>): Promise<void> {
   if (again) await running(again);
 }
 
-async function ran(state: State, lab: ReturnType<typeof labOf>, why: boolean): Promise<Run> {
+async function ran(
+  state: State,
+  lab: LabText,
+  why: boolean,
+  heard?: (loads: DirectionLoad[]) => void,
+): Promise<Run> {
   const work = workOf(state, checked?.nodes.hosts ?? tree.hosts);
   if (typeof work === "string") throw new Error(work);
-  return runner.ask({ ask: "run", lab, work, why }, progressed);
+  return runner.ask({ ask: "run", lab, work, why }, progressed, heard);
 }
 
 async function run(): Promise<void> {
@@ -268,7 +358,7 @@ async function run(): Promise<void> {
     const lab = labOf(state);
     byId("why").replaceChildren();
     byId("compared").replaceChildren();
-    const first = await ran(state, lab, false);
+    const first = await ran(state, lab, false, live(lab));
     lastRun = { run: first, of: keyOf(state, lab) };
     byId("result").replaceChildren(...shown(first));
     byId("text-of-run").textContent = first.text;
@@ -304,12 +394,15 @@ async function showTrace(): Promise<void> {
     const { state } = store;
     const work = workOf(state, checked?.nodes.hosts ?? tree.hosts);
     if (typeof work === "string") throw new Error(work);
-    const trace = { most: MOST_EVENTS };
+    const trace = { most: MOST_EVENTS, values: true };
     const { trace: found } = await runner.ask(
       { ask: "run", lab: labOf(state), work, trace },
       progressed,
     );
-    if (found) new TimeLine(byId("time-line"), found).draw();
+    if (!found) return;
+    const line = new TimeLine(byId("time-line"), found);
+    line.draw();
+    new Lesson(byId("lesson"), found, (event) => line.show(event));
   });
 }
 
@@ -324,6 +417,7 @@ function showSliders(): void {
   });
   byId("sliders").replaceChildren(...made);
   byId("what-if-box").hidden = made.length === 0;
+  void sweep.show();
 }
 
 /** Makes the run with what sliders change, and shows both. */
@@ -444,9 +538,16 @@ async function share(): Promise<void> {
   }
 }
 
+function turn(isBuilding: boolean): void {
+  armed = null;
+  build.turn(isBuilding);
+  tree.mark(store.state.flows, armed);
+}
+
 /** Forgets the last result: it is of another lab. */
 function forget(): void {
   lastRun = null;
+  sweep.forget();
   loads = [];
   for (const id of ["result", "why", "compared"]) byId(id).replaceChildren();
   for (const id of ["text-box", "time-box"]) byId(id).hidden = true;
@@ -454,13 +555,25 @@ function forget(): void {
 }
 
 /** Work for a lab that is chosen from the list: its first card and where that writes. */
-async function begin(name: string): Promise<void> {
-  const found = await client.ask({ ask: "check", lab: { name } });
+async function begin(lab: LabText): Promise<void> {
+  const found = await client.ask({ ask: "check", lab });
+  const { name, text = null, variant = null } = lab;
   const { hosts, endpoints } = found.nodes;
   const [from, to] = name === FIRST.name ? ["fpga1", "fpga5"] : [endpoints[0], hosts[0]];
   const flows = [{ from: from ?? "", to: to ?? "", kind: "write" as const, size: "4K" }];
   forget();
-  store.change({ name, text: null, variant: null, flows, mover: "generic", what_if: {} });
+  store.change({ name, text, variant, flows, mover: "generic", what_if: {} });
+}
+
+/** Begins a lab by hand. */
+function beginEmpty(): void {
+  forget();
+  const flows = flowsIn({ nodes: [], parts: [] }, []);
+  const lab = { name: "mine.toml", text: EMPTY, variant: null };
+  build.turn(true);
+  build.choose(null);
+  store.change({ ...lab, flows, mover: "generic", operations: null, what_if: {} });
+  status("A lab without nodes: add a root complex first.");
 }
 
 function listen(): void {
@@ -469,10 +582,14 @@ function listen(): void {
   on("run", "click", run);
   on("stop", "click", () => runner.stop());
   on("undo", "click", () => store.undo());
+  on("redo", "click", () => store.redo());
+  on("new", "click", beginEmpty);
+  on("mode-flows", "change", () => turn(false));
+  on("mode-build", "change", () => turn(true));
   on("share", "click", share);
   on("lab", "change", () => {
     const { value } = byId<HTMLSelectElement>("lab");
-    if (value) void begin(value).catch((error) => status(sentenceOf(error)));
+    if (value) void begin({ name: value }).catch((error) => status(sentenceOf(error)));
   });
   on("variant", "change", () => {
     forget();
@@ -499,9 +616,17 @@ function listen(): void {
   }
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && armed !== null) choose(armed);
+    const isTyping = (event.target as Element).matches("input, textarea, select");
+    if (!(event.ctrlKey || event.metaKey) || isTyping) return;
+    const key = event.key.toLowerCase();
+    if (key !== "z" && key !== "y") return;
+    event.preventDefault();
+    if (key === "y" || event.shiftKey) store.redo();
+    else store.undo();
   });
   store.hear((state, before) => {
     byId<HTMLButtonElement>("undo").disabled = !store.canUndo;
+    byId<HTMLButtonElement>("redo").disabled = !store.canRedo;
     const isSameLab = JSON.stringify(labOf(state)) === JSON.stringify(labOf(before));
     if (isSameLab) {
       showFlows();
@@ -511,6 +636,14 @@ function listen(): void {
     if (state.text !== before.text || state.name !== before.name) forget();
     void refresh();
   });
+}
+
+/** Begins with the lab that the program was started with. */
+async function beginAsStarted(program: ServedClient): Promise<void> {
+  const found = await program.told<Begin | null>({ ask: "begin" });
+  if (!found) return;
+  const { name, text, variant } = found;
+  await begin({ name, ...(text === null ? {} : { text }), ...(variant ? { variant } : {}) });
 }
 
 async function start(): Promise<void> {
@@ -524,7 +657,9 @@ async function start(): Promise<void> {
     const shared = await stateOf(location.hash);
     labs = await client.ask({ ask: "labs" });
     if (shared) store.change(shared);
+    else if (program) await beginAsStarted(program);
     byId("version").textContent = labs.version;
+    if (program) showMachine();
     await refresh();
     status("");
     byId("page").dataset["ready"] = "true";

@@ -88,10 +88,15 @@ function flowRow(flow: Flow): HTMLElement {
   );
 }
 
-/** A table in a box that scrolls. */
-export function table(caption: string, head: string[], rows: HTMLElement[]): HTMLElement {
+/** A table in a box that scrolls; all columns but the first are numbers, unless it has none. */
+export function table(
+  caption: string,
+  head: string[],
+  rows: HTMLElement[],
+  hasNumbers = true,
+): HTMLElement {
   const heading = head.map((text, index) =>
-    make("th", { scope: "col", class: index ? "number" : "" }, text),
+    make("th", { scope: "col", class: index && hasNumbers ? "number" : "" }, text),
   );
   return make(
     "div",

@@ -47,6 +47,7 @@ const MOST_UNDONE = 200;
 export class Store {
   #state: State;
   #past: State[] = [];
+  #future: State[] = [];
   #heard: ((state: State, before: State) => void)[] = [];
 
   constructor(state: State) {
@@ -61,19 +62,34 @@ export class Store {
     return this.#past.length > 0;
   }
 
+  get canRedo(): boolean {
+    return this.#future.length > 0;
+  }
+
   /** Changes some of it. */
   change(part: Partial<State>): void {
     const next = { ...this.#state, ...part };
     if (JSON.stringify(next) === JSON.stringify(this.#state)) return;
     this.#past.push(this.#state);
     if (this.#past.length > MOST_UNDONE) this.#past.shift();
+    this.#future = [];
     this.#become(next);
   }
 
   /** Goes back to the state before. */
   undo(): void {
     const before = this.#past.pop();
-    if (before) this.#become(before);
+    if (!before) return;
+    this.#future.push(this.#state);
+    this.#become(before);
+  }
+
+  /** Makes what was undone last again. */
+  redo(): void {
+    const next = this.#future.pop();
+    if (!next) return;
+    this.#past.push(this.#state);
+    this.#become(next);
   }
 
   /** Calls a function after each change. */
@@ -120,6 +136,7 @@ export function workOf(state: State, hosts: string[]): Traffic | Transfers | str
   const { flows, mover, operations } = state;
   const first = flows[0];
   if (!first) return "Add a flow first.";
+  if (flows.some(({ from, to }) => !from || !to)) return "Choose the ends of each flow first.";
   if (mover === "generic") {
     const words = flows.map(({ from, to, kind, size }) => `${from}:${to}:${kind}:${size}`);
     return { kind: "traffic", flows: words, ...(operations ? { operations } : {}) };

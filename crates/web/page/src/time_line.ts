@@ -166,14 +166,19 @@ export class TimeLine {
     this.#choose(Math.min(Math.max(this.#chosen + by, 0), this.#steps.length - 1));
   }
 
-  #choose(step: number): void {
+  /** Chooses an event of the trace without a word. */
+  show(event: number): void {
+    this.#choose(this.#steps.indexOf(event), false);
+  }
+
+  #choose(step: number, isSaid = true): void {
     const event = this.#trace.events[this.#steps[step] ?? -1];
     if (!event) return;
     this.#chosen = step;
     const [at, direction, onWire, kind, words] = event;
     const kept = kind === "retrain" ? "retrains" : words;
     const where = this.#trace.directions[direction];
-    this.#said.textContent = `${time(at)}, ${where}: ${kept}, ${time(onWire)}`;
+    this.#said.textContent = isSaid ? `${time(at)}, ${where}: ${kept}, ${time(onWire)}` : "";
     if (at < this.#from || at + onWire > this.#to) {
       const half = (this.#to - this.#from) / 2;
       this.view(at - half, at + half);

@@ -3,7 +3,15 @@
 // limits them.
 
 import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
+import { make } from "./dom.ts";
+import { percent, rate } from "./format.ts";
+import type { Flow } from "./state.ts";
 
+/** Shares of time from which on a direction has the next colour, as `crates/report` draws them. */
+const LEAST_BUSY = [0.005, 0.5, 0.75, 0.9];
+/** Width of an idle direction, and what a busy one has more. */
+const THIN = 1.5;
+const THICKER = 5.5;
 /** Smallest scale of the drawing; in a narrower box it scrolls. */
 const LEAST_SCALE = 0.74;
 
@@ -13,15 +21,26 @@ interface Nodes {
   above: Map<string, string>;
   /** The node below each link, by the link's name. */
   belowLink: Map<string, string>;
+  /** The directions of links, by their ports: the node below, and whether it is the way down. */
+  ways: Map<string, { below: string; isDown: boolean }>;
   hosts: string[];
 }
 
+function nothing(): Nodes {
+  return { above: new Map(), belowLink: new Map(), ways: new Map(), hosts: [] };
+}
+
 function nodesOf(topology: Topology): Nodes {
-  const nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  const nodes = nothing();
   const walk = (functions: Function_[], node: string) => {
     for (const port of functions) {
       if (port.node !== node && !nodes.above.has(port.node)) nodes.above.set(port.node, node);
-      if (port.link) nodes.belowLink.set(port.link.name, port.node);
+      if (port.link) {
+        const { name, upper, lower } = port.link;
+        nodes.belowLink.set(name, port.node);
+        nodes.ways.set(`${upper} -> ${lower}`, { below: port.node, isDown: true });
+        nodes.ways.set(`${lower} -> ${upper}`, { below: port.node, isDown: false });
+      }
       walk(port.children ?? [], port.node);
     }
   };
@@ -49,8 +68,11 @@ function label(card: SVGElement, word: string): void {
 /** The drawing in its box. */
 export class Tree {
   #box: HTMLElement;
-  #nodes: Nodes = { above: new Map(), belowLink: new Map(), hosts: [] };
+  #nodes = nothing();
   #choose: (node: string) => void;
+  /** Whether switches can be chosen as well, which have no memory but can be built upon. */
+  hasSwitches = false;
+  #drawn: Drawn | null = null;
 
   /** `choose` is called with the card that a user has chosen. */
   constructor(box: HTMLElement, choose: (node: string) => void) {
@@ -62,8 +84,21 @@ export class Tree {
     return this.#nodes.hosts;
   }
 
+  /** Shows the drawing once more, after a change of what can be chosen. */
+  again(): void {
+    if (this.#drawn) this.show(this.#drawn);
+  }
+
+  /** Shows an element in place of a drawing. */
+  blank(said: HTMLElement): void {
+    this.#drawn = null;
+    this.#nodes = nothing();
+    this.#box.replaceChildren(said);
+  }
+
   /** Shows a drawing. */
   show(drawn: Drawn): void {
+    this.#drawn = drawn;
     this.#nodes = nodesOf(drawn.topology);
     const focused = (document.activeElement as SVGElement | null)?.dataset?.["node"];
     const parsed = new DOMParser().parseFromString(drawn.svg, "text/html");
@@ -75,7 +110,7 @@ export class Tree {
     this.#box.replaceChildren(document.adoptNode(svg));
     for (const card of this.#cards()) {
       // Hosts and endpoints have memory; switches only pass on.
-      if (card.classList.contains("switch")) continue;
+      if (card.classList.contains("switch") && !this.hasSwitches) continue;
       card.setAttribute("role", "button");
       card.setAttribute("tabindex", "0");
       card.setAttribute("aria-label", card.dataset["node"] ?? "");
@@ -93,23 +128,25 @@ export class Tree {
     return [...this.#box.querySelectorAll<SVGElement>("[data-node]")];
   }
 
+  /** A node and all above it. */
+  #up(node: string): string[] {
+    const way = [node];
+    for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
+    return way;
+  }
+
   /** The nodes below the links between two nodes: each names one link. */
   #way(from: string, to: string): string[] {
-    const up = (node: string) => {
-      const way = [node];
-      for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
-      return way;
-    };
-    const first = up(from);
-    const second = up(to);
+    const [first, second] = [this.#up(from), this.#up(to)];
     const common = first.find((node) => second.includes(node));
     const before = (way: string[]) => way.slice(0, common ? way.indexOf(common) : way.length);
     return [...before(first), ...before(second)];
   }
 
-  /** Marks the ends and links of flows, and the card that is chosen so far. */
-  mark(flows: { from: string; to: string }[], armed: string | null): void {
+  /** Marks the ends, links and directions of flows, and the card that is chosen so far. */
+  mark(flows: Flow[], armed: string | null): void {
     const used = new Set(flows.flatMap(({ from, to }) => this.#way(from, to)));
+    this.#arrows(flows);
     for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
       link.classList.toggle("is-used", used.has(link.dataset["below"]!));
     }
@@ -120,12 +157,85 @@ export class Tree {
       card.classList.toggle("is-from", isFrom);
       card.classList.toggle("is-to", isTo);
       card.classList.toggle("is-armed", node === armed);
-      label(card, [isFrom && "from", isTo && "to"].filter((word) => word !== false).join(", "));
+      const moves = ({ kind, size }: Flow) => `${kind}s ${size}`;
+      const words = new Set(flows.filter((flow) => flow.from === node).map(moves));
+      label(card, [...words, isTo && "to"].filter((word) => word !== false).join(", "));
       if (!card.hasAttribute("role")) continue;
-      card.setAttribute("aria-pressed", String(node === armed));
+      if (!this.hasSwitches) card.setAttribute("aria-pressed", String(node === armed));
       const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
-      card.setAttribute("aria-label", [node, ...ends].join(", "));
+      const above = this.hasSwitches && this.#nodes.above.get(node);
+      const said = [node, above && `below ${above}`, ...ends];
+      card.setAttribute("aria-label", said.filter(Boolean).join(", "));
     }
+  }
+
+  /** Draws an arrow onto each link that data cross, in their direction. */
+  #arrows(flows: Flow[]): void {
+    for (const arrow of this.#box.querySelectorAll(".flow-arrow")) arrow.remove();
+    const paths = new Map<string, SVGPathElement[]>();
+    for (const path of this.#box.querySelectorAll<SVGPathElement>("path[data-below]")) {
+      const below = path.dataset["below"]!;
+      paths.set(below, [...(paths.get(below) ?? []), path]);
+    }
+    const drawn = new Set<string>();
+    for (const { from, to, kind } of flows) {
+      const [first, second] = kind === "write" ? [from, to] : [to, from];
+      const way = this.#way(first, second);
+      const up = new Set(this.#up(first));
+      for (const below of way) {
+        const isDown = !up.has(below);
+        const key = `${below} ${isDown}`;
+        // One path for both directions, or first that down and then that up.
+        const of = paths.get(below) ?? [];
+        const path = of[isDown ? 0 : of.length - 1];
+        if (!path || drawn.has(key)) continue;
+        drawn.add(key);
+        // On the straight part, before its lower end.
+        const middle = Math.max(path.getTotalLength() / 2, path.getTotalLength() - 40);
+        const [at, next] = [path.getPointAtLength(middle), path.getPointAtLength(middle + 1)];
+        const angle = (Math.atan2(next.y - at.y, next.x - at.x) * 180) / Math.PI;
+        const arrow = document.createElementNS("http://www.w3.org/2000/svg", "path");
+        arrow.setAttribute("class", "flow-arrow");
+        arrow.setAttribute("d", "M-6 -6L7 0L-6 6Z");
+        const turn = isDown ? angle : angle + 180;
+        arrow.setAttribute("transform", `translate(${at.x} ${at.y}) rotate(${turn})`);
+        this.#box.querySelector("svg")?.append(arrow);
+      }
+    }
+  }
+
+  /** Marks the card that is shown in the panel, and those that others may be moved to. */
+  choose(node: string | null): void {
+    for (const card of this.#cards()) {
+      const isChosen = card.dataset["node"] === node;
+      card.classList.toggle("is-chosen", isChosen);
+      if (this.hasSwitches) card.setAttribute("aria-pressed", String(isChosen));
+    }
+  }
+
+  /** The card at a place of the window. */
+  cardAt(x: number, y: number): SVGElement | null {
+    const found = document.elementFromPoint(x, y)?.closest<SVGElement>("[data-node]");
+    return found && this.#box.contains(found) ? found : null;
+  }
+
+  /** Outlines cards in which something is wrong, with the sentence beside the first of them. */
+  fault(nodes: string[], sentence: string): void {
+    this.#box.querySelector(".part-note")?.remove();
+    const cards = this.#cards().filter((card) => nodes.includes(card.dataset["node"]!));
+    for (const card of this.#cards()) card.classList.toggle("is-fault", cards.includes(card));
+    const [first] = cards;
+    if (!first || !sentence) return;
+    const box = this.#box.getBoundingClientRect();
+    const seen = first.getBoundingClientRect();
+    const note = make("p", { class: "part-note" }, sentence);
+    this.#box.append(note);
+    this.reveal(first.dataset["node"]);
+    // Below the card, within what is seen of the drawing.
+    const most = this.#box.scrollLeft + this.#box.clientWidth - note.offsetWidth - 8;
+    const left = Math.min(seen.left - box.left + this.#box.scrollLeft, most);
+    note.style.left = `${Math.max(8, left)}px`;
+    note.style.top = `${seen.bottom - box.top + this.#box.scrollTop + 4}px`;
   }
 
   /** Scrolls the drawing, if it has to, until a card is seen. */
@@ -136,6 +246,42 @@ export class Tree {
     if (!seen) return;
     if (seen.right > box.right) this.#box.scrollLeft += seen.right - box.right + 16;
     if (seen.bottom > box.bottom) this.#box.scrollTop += seen.bottom - box.bottom + 16;
+  }
+
+  /** Whether the drawing has loads, which can be updated. */
+  get hasLoads(): boolean {
+    return this.#box.querySelector(".way") !== null;
+  }
+
+  /** Updates the loads of a drawing that has some, in place: colours, widths and words. */
+  update(loads: DirectionLoad[]): void {
+    const ways = new Map<string, SVGElement[]>();
+    for (const way of this.#box.querySelectorAll<SVGElement>(".way[data-below]")) {
+      const below = way.dataset["below"]!;
+      ways.set(below, [...(ways.get(below) ?? []), way]);
+    }
+    for (const { direction, busy_share, payload_bytes_per_second } of loads) {
+      const found = this.#nodes.ways.get(direction);
+      const [down, up] = (found && ways.get(found.below)) ?? [];
+      const way = found?.isDown ? down : up;
+      if (!way || !up) continue;
+      const busy = Math.min(Math.max(busy_share, 0), 1);
+      const step = LEAST_BUSY.filter((least) => busy >= least).length;
+      const isUsed = way.classList.contains("is-used");
+      way.setAttribute("class", `way load${step}${isUsed ? " is-used" : ""}`);
+      way.setAttribute("stroke-width", (THIN + THICKER * busy).toFixed(1));
+      way.querySelector("title")?.remove();
+      // Behind the way up stand the link's rate and the words of both directions.
+      const words: Element[] = [];
+      for (let at = up.nextElementSibling; at?.tagName === "text"; at = at.nextElementSibling) {
+        if (at.classList.contains("load-words")) words.push(at);
+      }
+      const text = words[found!.isDown ? 0 : 1];
+      const arrow = found!.isDown ? "→" : "←";
+      if (!text) continue;
+      text.textContent = `${arrow} ${percent(busy_share)} · ${rate(payload_bytes_per_second)}`;
+      text.setAttribute("class", `load-words is-step${step}`);
+    }
   }
 
   /** Outlines what limits a run. */

@@ -2,12 +2,14 @@
 // The module of `crates/web` for one thread: a question in, an answer out. It knows nothing of
 // pages, so that a worker, a page and Node have the same.
 
-import type { AnswerTo, Failure, Question } from "./answers.ts";
+import type { AnswerTo, DirectionLoad, Failure, Question } from "./answers.ts";
 
 /** Hears of runs. */
 export interface Watch {
   /** Bytes that have moved, and the simulated picoseconds of that. */
   moved?(bytes: number, picoseconds: number): void;
+  /** Loads of links since the last call. */
+  loaded?(loads: DirectionLoad[]): void;
   /** One more run of the search for limits. */
   tried?(): void;
   /** Whether it is time to hear of bytes. */
@@ -48,6 +50,8 @@ export class Lab {
       new Uint8Array(exports.memory.buffer, at, bytes);
     const env = {
       crosslane_moved: (bytes: number, ps: number) => watch.moved?.(bytes, ps),
+      crosslane_loaded: (at: number, bytes: number) =>
+        watch.loaded?.(JSON.parse(new TextDecoder().decode(bytesAt(at, bytes)))),
       crosslane_tried: () => watch.tried?.(),
       crosslane_is_due: () => Number(watch.isDue?.() ?? false),
       crosslane_is_over: () => Number(watch.isOver?.() ?? false),

@@ -94,7 +94,7 @@ function linkOf(node: string, now: [number, number]): Slider[] {
 }
 
 /** The sliders of a flow's requester and its tree. */
-export function slidersOf(topology: Topology, state: State): Slider[] {
+export function slidersOf(topology: Topology, state: Pick<State, "flows">): Slider[] {
   const flow = state.flows[0];
   const all = functions(topology);
   const found = [flow?.from, flow?.to]

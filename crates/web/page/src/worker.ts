@@ -2,6 +2,7 @@
 // The worker that holds the lab: it is told the compiled module first, then questions. It cannot
 // hear anything during a run; the page ends one by ending the worker.
 
+import type { DirectionLoad } from "./answers.ts";
 import { Lab } from "./wasm.ts";
 
 /** Milliseconds between two messages about a run. */
@@ -14,6 +15,7 @@ export type ToWorker = { module: WebAssembly.Module } | { number: number; questi
 export type FromWorker =
   | { number: number; answer: string }
   | { number: number; panic: string }
+  | { number: number; loads: DirectionLoad[] }
   | { number: number; moved: number; picoseconds: number; tried: number };
 
 let lab: Promise<Lab> | undefined;
@@ -39,6 +41,9 @@ const watch = {
     moved += bytes;
     picoseconds += ps;
     tell();
+  },
+  loaded(loads: DirectionLoad[]) {
+    if (loads.length) postMessage({ number, loads } satisfies FromWorker);
   },
   tried() {
     tried += 1;

@@ -179,6 +179,36 @@ describe("labs", () => {
   });
 });
 
+describe("edits", () => {
+  test("a lab is edited as text, seen as a tree, and each node with its keys", () => {
+    const own = { name: "minimal" };
+    const edit = { edit: "add", part: "nvidia-connectx-6", below: "host0" } as const;
+    const { text, added } = sample("Edited", lab.ask({ ask: "edit", lab: own, edit }));
+    assert.equal(added, "card1");
+    const after = { name: "my.toml", text };
+    const outline = sample("Outline", lab.ask({ ask: "outline", lab: after }));
+    assert.deepEqual(outline.nodes.map(({ name }) => name), ["host0", "card0", "card1"]);
+    const view = sample("NodeView", lab.ask({ ask: "node", lab: after, node: "card1" }));
+    const port = view.tables.find(({ name }) => name === "port")!;
+    const generation = port.keys.find(({ key }) => key === "max_generation")!;
+    assert.equal(generation.value, 4);
+    assert.match(generation.source!, /^data sheet: ConnectX-6 /);
+    const question: Question = { ask: "node", lab: after, node: "card1" };
+    assert.equal(lab.answer(JSON.stringify(question)), native(question));
+    const { message } = failureOf({ ask: "edit", lab: own, edit: { ...edit, below: "card0" } });
+    assert.match(message, /^cannot put anything below card0/);
+  });
+
+  test("values are plotted", () => {
+    const x = { label: "size", unit: "B", is_logarithmic: true };
+    const y = { label: "rate", unit: "MB/s" };
+    const lines: [string, [number, number][]][] = [["a <b>", [[64, 1], [4096, 2]]]];
+    const plot = lab.ask({ ask: "plot", title: "Rate", x, y, lines });
+    assert.match(plot, /^<figure.*<svg.*4 KiB/s);
+    assert.ok(!plot.includes("<b>"), "names are text");
+  });
+});
+
 describe("reports", () => {
   test("a run has the page that it has here", () => {
     const own = { name: "rosta" };
@@ -250,8 +280,10 @@ describe("runs", () => {
 
   test("one without end reports its progress and is stopped", async () => {
     const seen: [number, number][] = [];
+    let busiest = 0;
     const watch: Watch = {
       isDue: () => true,
+      loaded: (loads) => loads.forEach((it) => (busiest = Math.max(busiest, it.busy_share))),
       moved: (bytes, ps) => seen.push([bytes, ps]),
       isOver: () => seen.length >= 5,
     };
@@ -260,6 +292,7 @@ describe("runs", () => {
     const { failure } = JSON.parse(own.answer(JSON.stringify(question)));
     assert.equal(failure.is_interrupted, true);
     assert.ok(seen.every(([, ps]) => ps > 0));
+    assert.ok(busiest > 0.5 && busiest <= 1.01, `the busiest link is busy for ${busiest}`);
     // The instance goes on.
     assert.equal(own.ask({ ask: "check", lab: { name: "minimal" } }).name, "minimal");
   });

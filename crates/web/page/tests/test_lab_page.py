@@ -41,21 +41,28 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         """Says nothing."""
 
 
-class LabPage(unittest.TestCase):
-    """The page, used as a user does."""
+def check_contrasts(case: unittest.TestCase, page: Page) -> None:
+    """Fails the case if a text of the page can hardly be read."""
+    for text in page.evaluate(CONTRASTS):
+        least = LEAST_CONTRAST_LARGE if text["isLarge"] else LEAST_CONTRAST
+        case.assertGreaterEqual(text["contrast"], least, text)
+
+
+class PageCase(unittest.TestCase):
+    """A page in a browser, whose class says where it is."""
 
     playwright: Playwright
     browser: Browser
     address: str
 
     @classmethod
+    def serve(cls) -> str:
+        """Serves the page; its address."""
+        raise NotImplementedError
+
+    @classmethod
     def setUpClass(cls) -> None:
-        handler = functools.partial(Quiet, directory=str(SITE))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        cls.addClassCleanup(server.server_close)
-        cls.addClassCleanup(server.shutdown)
-        cls.address = f"http://127.0.0.1:{server.server_address[1]}/"
+        cls.address = cls.serve()
         cls.playwright = sync_playwright().start()
         cls.addClassCleanup(cls.playwright.stop)
         cls.browser = cls.playwright.chromium.launch(executable_path=browser_path())
@@ -98,6 +105,19 @@ class LabPage(unittest.TestCase):
             [PROGRAM, *words, "--json"], check=True, capture_output=True, text=True
         )
         return json.loads(said.stdout)
+
+
+class LabPage(PageCase):
+    """The page by itself, used as a user does."""
+
+    @classmethod
+    def serve(cls) -> str:
+        handler = functools.partial(Quiet, directory=str(SITE))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cls.addClassCleanup(server.server_close)
+        cls.addClassCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}/"
 
     def test_one_click_gives_the_programs_rate(self) -> None:
         with self.opened() as page:
@@ -255,9 +275,7 @@ class LabPage(unittest.TestCase):
                         self.run_lab(page)
                     seen = page.evaluate("document.scrollingElement.scrollWidth")
                     self.assertLessEqual(seen, width)
-                    for text in page.evaluate(CONTRASTS):
-                        least = LEAST_CONTRAST_LARGE if text["isLarge"] else LEAST_CONTRAST
-                        self.assertGreaterEqual(text["contrast"], least, text)
+                    check_contrasts(self, page)
                     if shots:
                         name = f"lab-{state}-{width}-{theme}.png"
                         page.screenshot(path=Path(shots) / name, full_page=True)
