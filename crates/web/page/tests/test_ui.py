@@ -79,6 +79,8 @@ class ServedPage(PageCase):
             page.press("#operations", "Tab")
             page.click("#run")
             expect(page.locator("#status")).to_contain_text("simulated time")
+            # Loads of links are drawn while it goes on.
+            expect(page.locator(".tree .way").first).to_be_attached()
             page.click("#stop")
             expect(page.locator("#status")).to_have_text("Stopped.")
             page.fill("#operations", "16")
