@@ -183,7 +183,8 @@ impl Drop for Membership {
 
 /// A ring: its memory, registered with the FPGA and the network, and its credits.
 pub(crate) struct Ring<B: Bus, R: Rdma<Memory = B::Memory>> {
-    pub buffer: Buffer<B>,
+    /// The engine's registration, if there is an engine.
+    pub buffer: Option<Buffer<B>>,
     pub region: R::Region,
     pub credits: Arc<Credits>,
     pub slot_bytes: u64,
@@ -196,12 +197,24 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
-    /// Allocates the memory and registers it with both.
-    pub async fn new(device: &Device<B>, rdma: &R, slots: usize, slot_bytes: u64) -> Result<Self> {
+    /// Allocates the memory and registers it with the network, and with an engine.
+    pub async fn new(
+        device: Option<&Device<B>>,
+        rdma: &R,
+        slots: usize,
+        slot_bytes: u64,
+    ) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
-        let memory = rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?;
+        // Of the engine's own bus: the network may serve several.
+        let memory = match device {
+            Some(device) => device.bus().allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
+            None => rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
+        };
         let region = rdma.register(&memory, RemoteAccess::NONE).await.at(Stage::Registration)?;
-        let buffer = device.register(memory).await.at(Stage::Registration)?;
+        let buffer = match device {
+            Some(device) => Some(device.register(memory).await.at(Stage::Registration)?),
+            None => None,
+        };
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
 

@@ -115,8 +115,8 @@ impl Mapping {
             let why = format!("it has {file_bytes} B: a card's memory is of pages of {page} B");
             return Err(invalid(why));
         }
-        let mapped_bytes = usize::try_from(file_bytes)
-            .map_err(|_| invalid("no address space has so much"))?;
+        let mapped_bytes =
+            usize::try_from(file_bytes).map_err(|_| invalid("no address space has so much"))?;
         let is_huge = usize::try_from(status.st_blksize).is_ok_and(|page| page >= HUGE_PAGE_BYTES);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address chosen by the kernel. Pages that it loses later are

@@ -95,7 +95,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
             if let Some(memory) = into {
                 // These pages have not been written before.
                 let pages = HostWork::TouchPages(chunk.length().div_ceil(PAGE_BYTES));
-                place.device.bus().work(pages).await;
+                place.core.work(pages).await;
                 let from = (place.from_card.memory(), chunk.slot()?.start());
                 self.copy(from, (memory, chunk.bytes.start), chunk.length()).await?;
             }
@@ -112,7 +112,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         bytes: u64,
     ) -> Result<()> {
         from.copy_into(offset, into, into_offset, bytes)?;
-        self.place.device.bus().work(HostWork::Copy(bytes)).await;
+        self.place.core.work(HostWork::Copy(bytes)).await;
         Ok(())
     }
 }

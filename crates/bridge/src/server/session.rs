@@ -127,9 +127,11 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     request.check()?;
     shared.options.guard.check(name, request)?;
     let place = shared.places.iter().find(|place| place.name == request.card);
-    place.ok_or_else(|| {
+    let place = place.ok_or_else(|| {
         let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
         let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
         BridgeError::new(Stage::Request, NotFound, why)
-    })
+    })?;
+    place.core.check(request)?;
+    Ok(place)
 }

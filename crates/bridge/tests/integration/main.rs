@@ -5,5 +5,6 @@ mod adapters;
 mod files;
 mod fuzz_control;
 mod local;
+mod memory;
 mod server;
 mod support;

@@ -29,7 +29,7 @@ Examples:
 Examples:
   crosslane bridge key > rnode.key        to be read by its owner only: chmod 600")]
     Key,
-    /// Serve a card of this node to other nodes
+    /// Serve cards or memory of this node to other nodes
     Serve(ServeArguments),
     /// Copy a file into a card's memory
     Put(PutArguments),
@@ -90,18 +90,21 @@ Examples:
   crosslane bridge serve --device lab:kc705:crosslane
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tls --policy policy.toml
+  crosslane bridge serve --device memory=mem:4G --device disk=file:/dev/dax0.0
 
 DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
-real bytes; one card is served. Without a policy file a server listens on this machine only. A
+real bytes. Memory can stand for a card's: mem:SIZE, file:PATH (a file or DAX device, as it is) and
+null:, which takes all data and gives zeros. A lab's cards have to be of one lab. Without a policy file a server listens on this machine only. A
 policy names clients, their keys and the ranges of each card that they may read and write;
 `crosslane bridge key` makes a key. Over tls data are sealed as requests are; adapters and shared
 memory seal requests only.")]
 pub struct ServeArguments {
-    /// The card to serve: DEVICE, or NAME=DEVICE for a name other than fpga0.
-    #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices),
+    /// A card to serve, any number of times: DEVICE, or NAME=DEVICE for a name other than fpga0,
+    /// fpga1 and so on.
+    #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices), required = true,
         hide_possible_values = true)]
-    pub device: String,
+    pub device: Vec<String>,
     /// Address to listen at; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
     pub listen: String,
@@ -246,6 +249,7 @@ Examples:
   crosslane bridge bench --lab sbdt --path put --size 256K..4M --buffer-size 256K --report bridge
   crosslane bridge bench --lab sbdt:crosslane --path put --size 4M --why
   crosslane bridge bench --network tls --device lab:kc705:crosslane --mode both --size 4M
+  crosslane bridge bench --network tls --device mem:64M --trust-network
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tls --path put --clients 4
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the
