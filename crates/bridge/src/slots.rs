@@ -127,6 +127,11 @@ impl Credits {
         self.hand_out();
     }
 
+    /// Counts all slots, and the free ones.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.count, lock(&self.account).free.len())
+    }
+
     /// Counts the free slots.
     #[cfg(test)]
     pub fn free(&self) -> usize {

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, Rdma, RdmaListener, setters};
+use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -24,7 +24,7 @@ use crate::card::{Card, CardWorking};
 use crate::chunks::Chunking;
 use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
-use crate::messages::MAX_NAME_BYTES;
+use crate::messages::{CardKind, CardState, MAX_NAME_BYTES};
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
 use crate::served::{Core, Served};
@@ -154,6 +154,27 @@ struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
     to_card: Ring<B, R>,
     from_card: Ring<B, R>,
     shares: Shares,
+}
+
+impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
+    /// Describes it for a client.
+    fn state(&self) -> CardState {
+        let (kind, memory_bytes) = match &self.core {
+            Core::Engine(..) => (CardKind::Engine, None),
+            Core::Memory(region) => (CardKind::Memory, Some(region.memory().size_bytes())),
+            Core::Null => (CardKind::Null, None),
+        };
+        let (slots, free) = self.to_card.credits.counts();
+        CardState {
+            name: self.name.clone(),
+            kind,
+            memory_bytes,
+            transfers: self.shares.under_way() as u32,
+            moved_bytes: self.shares.so_far().0,
+            slots: slots as u32,
+            free_slots: [free, self.from_card.credits.counts().1].map(|free| free as u32),
+        }
+    }
 }
 
 /// State shared by all sessions.

@@ -11,7 +11,7 @@ use super::{ServedCard, ServerEvent, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
-use crate::messages::{Failure, Reply, Request, TransferRequest};
+use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, TransferRequest};
 use crate::report::Report;
 use crate::slots::ClientId;
 use crate::stage::Stage;
@@ -65,6 +65,10 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             Request::Cards => {
                 let names = shared.places.iter().map(|place| place.name.clone()).collect();
                 control.send(&Reply::Cards(names)).await?;
+            }
+            Request::Survey => {
+                let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
+                control.send(&Reply::Survey(cards.collect())).await?;
             }
             Request::Transfer(request) => {
                 let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;

@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use crosslane_bridge::messages::PeerTarget;
+use crosslane_bridge::messages::{CardKind, CardState, PeerTarget};
 use crosslane_bridge::{Mode, Served, Server, Stage, TransferOptions};
 use crosslane_driver::Device;
 use crosslane_host::{Bus, ErrorKind, PageSize};
@@ -133,6 +133,33 @@ fn null_takes_all_and_gives_zeros() {
         let trip = client.round_trip("null", &source, &back, &options(), |_| {}).await;
         let error = trip.expect_err("nothing comes back");
         assert!(error.why.to_string().contains("null keeps nothing (null:)"), "{error}");
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_survey_tells_kinds_and_what_was_moved() {
+    let scene = Scene::new(100);
+    beside(&scene, async || {
+        let client = scene.client().await;
+        let source = scene.filled(8192, 3).await;
+        client.put(&source, &place("memory", 0), &options(), |_| {}).await.expect("it is put");
+        let cards = client.survey().await.expect("it answers");
+        let card = |name: &str, kind, memory_bytes, moved_bytes| CardState {
+            name: name.to_owned(),
+            kind,
+            memory_bytes,
+            transfers: 0,
+            moved_bytes,
+            slots: 4,
+            free_slots: [4, 4],
+        };
+        let expected = [
+            card(CARD, CardKind::Engine, None, 0),
+            card("memory", CardKind::Memory, Some(MEMORY_BYTES), 8192),
+            card("null", CardKind::Null, None, 0),
+        ];
+        assert_eq!(cards, expected);
         client.close().await;
     });
 }

@@ -177,6 +177,10 @@ fn in_this_program(
     let trust = Trust { accept: client.present.iter().cloned().collect(), ..client };
     let (network, why) = open_network(choice, "127.0.0.1:0", &clock, &trust)?;
     let device = &arguments.device;
+    if device == "null:" {
+        let why = "it keeps nothing, and this benchmark compares all data: take mem:SIZE";
+        return Err(usage(format!("--device {device}: {why}")));
+    }
     let (lines, name) = on_card(device, async |card| {
         beside((&network, &clock), card, options, async |server| {
             let clients = connect(arguments, &network, &clock, &server).await?;

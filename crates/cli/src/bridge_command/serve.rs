@@ -7,6 +7,7 @@ use crosslane::network::{MachineClock, Network, SharedKey, Trust};
 use crosslane::open::{AnyBus, AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
 use super::arguments::{RingArguments, ServeArguments};
+use super::monitor::{Monitor, ready_and_alive};
 use super::{open_network, random_key, read_key};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
@@ -118,11 +119,19 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         let clock = MachineClock::new();
         let (network, why) = open_network(choice, listen, &clock, &trust)?;
         let cards = NamedCards { cards: &cards, names };
+        let monitor = Monitor::new(arguments.log);
+        let metrics =
+            arguments.metrics.map(|address| monitor.serve(address, &clock)).transpose()?;
+        let tell = move |event: &ServerEvent| monitor.tell(event);
         let (server, name) = server((&network, &clock), cards, options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
-        output::print(&format!("serving {list} at {address}\nnetwork: {name}, because {why}\n"))?;
-        server.serve(listener, std::future::pending()).await?;
+        let metrics = metrics.map(|address| format!("counters: http://{address}/metrics\n"));
+        output::print(&format!(
+            "serving {list} at {address}\nnetwork: {name}, because {why}\n{}",
+            metrics.unwrap_or_default()
+        ))?;
+        server.serve(listener, ready_and_alive(&clock, &address)).await?;
         Ok(())
     })
 }
@@ -135,10 +144,6 @@ fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust 
         Guard::Open => Vec::new(),
     };
     Trust { accept, present: key.map(shared), everybody: arguments.trust_network }
-}
-
-fn tell(event: &ServerEvent) {
-    output::print_hint(&event.to_string());
 }
 
 /// Runs a program with the address of a server in the same process. Returns its result and the name
