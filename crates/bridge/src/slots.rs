@@ -196,11 +196,16 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
-    /// Allocates the memory and registers it with both.
-    pub async fn new(device: &Device<B>, rdma: &R, slots: usize, slot_bytes: u64) -> Result<Self> {
+    /// Allocates the memory and registers it with both: with the network for this access of others.
+    pub async fn new(
+        device: &Device<B>,
+        rdma: &R,
+        (slots, slot_bytes): (usize, u64),
+        access: RemoteAccess,
+    ) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
         let memory = rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?;
-        let region = rdma.register(&memory, RemoteAccess::NONE).await.at(Stage::Registration)?;
+        let region = rdma.register(&memory, access).await.at(Stage::Registration)?;
         let buffer = device.register(memory).await.at(Stage::Registration)?;
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
