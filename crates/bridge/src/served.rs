@@ -92,6 +92,14 @@ impl<B: Bus, G: RdmaRegion<Memory = B::Memory>> Core<B, G> {
         }
     }
 
+    /// Returns the engine.
+    pub const fn device(&self) -> Option<&Device<B>> {
+        match self {
+            Self::Engine(device, _) => Some(device),
+            Self::Memory(_) | Self::Null => None,
+        }
+    }
+
     /// Refuses a request that this card cannot carry out; engines see for themselves.
     pub fn check(&self, request: &TransferRequest) -> Result<()> {
         let TransferRequest { path, card, address, bytes, .. } = request;

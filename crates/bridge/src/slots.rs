@@ -202,12 +202,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
-    /// Allocates the memory and registers it with the network, and with an engine.
+    /// Allocates the memory and registers it with the network, for this access of others, and with
+    /// an engine.
     pub async fn new(
         device: Option<&Device<B>>,
         rdma: &R,
-        slots: usize,
-        slot_bytes: u64,
+        (slots, slot_bytes): (usize, u64),
+        access: RemoteAccess,
     ) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
         // Of the engine's own bus: the network may serve several.
@@ -215,7 +216,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
             Some(device) => device.bus().allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
             None => rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
         };
-        let region = rdma.register(&memory, RemoteAccess::NONE).await.at(Stage::Registration)?;
+        let region = rdma.register(&memory, access).await.at(Stage::Registration)?;
         let buffer = match device {
             Some(device) => Some(device.register(memory).await.at(Stage::Registration)?),
             None => None,

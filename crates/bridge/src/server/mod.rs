@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server, on the node with the card: accepts clients and makes their transfers.
 
+mod memory;
 mod naive;
 mod pipelined;
 mod session;
@@ -14,7 +15,9 @@ use std::future::Future;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, setters};
+use crosslane_host::{
+    Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, RemoteAccess, setters,
+};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -30,6 +33,7 @@ use crate::report::Report;
 use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
+use memory::Budget;
 use shares::Shares;
 
 /// Most clients served at once; further ones wait to be accepted.
@@ -70,7 +74,8 @@ pub struct ServerOptions {
     pub identity: Identity,
     /// Settings for the channels of each card.
     pub card: CardWorking,
-    /// Longest naive transfer, bytes: the server allocates memory for all of it.
+    /// Longest naive transfer, bytes: the server allocates memory for all of it. All naive transfers
+    /// and copies to other servers together have twice as much; the next one waits.
     #[default(1 << 30)]
     pub most_naive_bytes: u64,
     /// For measurements: least time of each stage for a KiB, so that stages of equal length show
@@ -183,6 +188,8 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     clock: C,
     options: ServerOptions,
     places: Vec<ServedCard<B, R>>,
+    /// Memory of transfers beside the rings.
+    memory: Budget,
     next_client: Cell<u64>,
     tell: Box<dyn Fn(&ServerEvent)>,
 }
@@ -212,8 +219,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         let (mut places, mut workers) = (Vec::new(), Vec::new());
         for (name, card) in cards {
             let ServerOptions { slots, slot_bytes, .. } = options;
-            let to_card = Ring::new(card.device(), &rdma, slots, slot_bytes).await?;
-            let from_card = Ring::new(card.device(), &rdma, slots, slot_bytes).await?;
+            let (size, none) = ((slots, slot_bytes), RemoteAccess::NONE);
+            let to_card = Ring::new(card.device(), &rdma, size, none).await?;
+            let from_card = Ring::new(card.device(), &rdma, size, none).await?;
             let core = match card {
                 Served::Engine(device) => {
                     let (worker, orders) = Card::new(device.clone(), options.card);
@@ -228,7 +236,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         }
         let tell = Box::new(tell);
         let next_client = Cell::new(0);
-        let shared = Shared { rdma, clock, options, places, next_client, tell };
+        let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
+        let shared = Shared { rdma, clock, options, places, memory, next_client, tell };
         Ok(Self { shared, cards: workers })
     }
 

@@ -39,6 +39,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
 
     async fn steps(&self, mut is_ready: mpsc::UnboundedReceiver<()>) -> Result<()> {
         let (bytes, path) = (self.request.bytes, self.request.path);
+        // Of a round trip there are two.
+        let memories = 1 + u64::from(path == Path::RoundTrip);
+        let _part = self.shared.memory.take(bytes.saturating_mul(memories)).await;
         let memory_if = |is_used: bool| is_used.then(|| self.allocate()).transpose();
         let receive = memory_if(path != Path::FromFpga)?;
         let send = memory_if(path != Path::ToFpga)?;

@@ -7,7 +7,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 
 use super::transfer::Transfer;
-use super::{ServedCard, ServerEvent, Shared};
+use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
@@ -129,7 +129,8 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     request: &TransferRequest,
 ) -> Result<&'a ServedCard<B, R>> {
     request.check()?;
-    shared.options.guard.check(name, request)?;
+    let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
+    guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
     let place = shared.places.iter().find(|place| place.name == request.card);
     let place = place.ok_or_else(|| {
         let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One transfer of a client: the operations of its stages, and what runs beside them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::pin::pin;
 
@@ -69,6 +69,8 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     /// Deadline of the transfer by the server's clock.
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
+    /// The ring that another server reads, which has no other client's data in it.
+    pub lent: OnceCell<Ring<B, R>>,
     /// Messages to the client.
     replies: mpsc::UnboundedSender<Reply>,
     /// Processor time of the server at the start, if known.
@@ -100,6 +102,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             client,
             request,
             deadline: after(&shared.clock, time),
+            lent: OnceCell::new(),
             replies,
             processor: shared.clock.processor_time(),
             moved_before: place.shares.so_far(),
@@ -118,6 +121,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             (Mode::Pipelined, _) => self.pipelined(to_tell).await?,
         }
         Ok(self.report())
+    }
+
+    /// Returns the ring that takes the card's data.
+    pub fn from_card(&self) -> &Ring<B, R> {
+        self.lent.get().unwrap_or(&self.place.from_card)
     }
 
     /// Takes part in both rings, and in the shares of the card, until the result is dropped.
@@ -265,8 +273,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// Copies a chunk between its slots and the memory that stands for the card, or from slot to
     /// slot.
     fn copy_by_processor(&self, memory: &B::Memory, chunk: &Chunk) -> Result<()> {
-        let (length, address) = (chunk.length(), self.request.address + chunk.bytes.start);
-        let (to_card, from_card) = (self.place.to_card.memory(), self.place.from_card.memory());
+        // Of a round trip, which has none, the client may have sent any number.
+        let address = self.request.address.wrapping_add(chunk.bytes.start);
+        let length = chunk.length();
+        let (to_card, from_card) = (self.place.to_card.memory(), self.from_card().memory());
         match (self.request.path, chunk.slots.as_slice()) {
             (Path::ToFpga, [slot]) => {
                 to_card.copy_into(slot.start(), memory, address, length)?;
@@ -291,14 +301,15 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             let buffer = ring.buffer.clone().ok_or_else(lost_slots)?;
             Ok::<_, BridgeError>((buffer, slot.range(length)))
         };
-        let address = request.address + bytes.start;
+        // Of a round trip, which has none, the client may have sent any number.
+        let address = request.address.wrapping_add(bytes.start);
         let (h2c, c2h) = match (request.path, slots.as_slice()) {
             (Path::ToFpga, [slot]) => {
                 let (buffer, range) = part(&place.to_card, slot)?;
                 (Some(Target::Card(buffer, range, address)), None)
             }
             (Path::FromFpga | Path::ToPeer, [slot]) => {
-                let (buffer, range) = part(&place.from_card, slot)?;
+                let (buffer, range) = part(self.from_card(), slot)?;
                 (None, Some(Target::Card(buffer, range, address)))
             }
             (Path::RoundTrip, [to, from]) => {

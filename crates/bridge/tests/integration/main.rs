@@ -4,6 +4,7 @@
 mod adapters;
 mod files;
 mod fuzz_control;
+mod hostile;
 mod local;
 mod memory;
 mod server;
