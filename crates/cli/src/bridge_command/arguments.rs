@@ -296,6 +296,7 @@ Examples:
   crosslane bridge bench --lab sbdt:crosslane --path put --size 4M --why
   crosslane bridge bench --network tls --device lab:kc705:crosslane --mode both --size 4M
   crosslane bridge bench --network tls --device mem:4M --size 4M
+  crosslane bridge bench --lab sbdt:crosslane --latency --path put --size 64..4K --iterations 20
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tls --path put --clients 4
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the
@@ -322,13 +323,15 @@ pub struct BenchArguments {
     /// One mode or both.
     #[arg(long, value_name = "MODE", default_value = "pipelined", value_parser = one_of(&MODES))]
     pub mode: &'static [Mode],
-    /// Bytes of a transfer, or a range of powers of two.
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    pub size: SizeRange,
-    /// Transfers of each kind.
-    #[arg(long, value_name = "N", default_value_t = 3,
-        value_parser = whole::<u32>(1..=10_000))]
-    pub iterations: u32,
+    /// Bytes of a transfer, or a range of powers of two [default: 64M; 64..64K with --latency].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<SizeRange>,
+    /// Transfers of each kind [default: 3; 1000 with --latency].
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
+    pub iterations: Option<u32>,
+    /// Show how long transfers take, from the fastest to the slowest, with their stages.
+    #[arg(long, conflicts_with_all = ["clients", "why", "report"])]
+    pub latency: bool,
     /// Clients at once, each with a share of the size.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u16>(1..=64))]

@@ -5,6 +5,7 @@
 pub mod arguments;
 mod bench;
 mod client;
+mod latency;
 mod monitor;
 mod pool;
 mod serve;
