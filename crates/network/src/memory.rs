@@ -65,6 +65,11 @@ impl Mapping {
         let mapped_bytes = round(rustix::param::page_size()).ok_or_else(too_much)?;
         let start = map(mapped_bytes, MapFlags::empty())
             .map_err(|error| out_of_memory(error.to_string()))?;
+        if pages == PageSize::Huge && mapped_bytes >= HUGE_PAGE_BYTES {
+            // SAFETY: the pages are private to this mapping, and keep their content. A kernel that
+            // has no large pages to spare uses small ones, each with a fault when it is touched.
+            let _ = unsafe { madvise(start.as_ptr(), mapped_bytes, Advice::LinuxHugepage) };
+        }
         let (pages, is_of_file, watched) = (PageSize::Small, false, None);
         Ok(Self { start, mapped_bytes, pages, is_of_file, watched })
     }
