@@ -565,17 +565,17 @@ mod tests {
         /// Bytes copied in anywhere come out again, and no others change.
         #[test]
         fn copies_at_any_place(
-            writes in prop::collection::vec((0_usize..200, 0_usize..100, any::<u8>()), 1..20),
-            from in 0_usize..300,
+            writes in prop::collection::vec((0_usize..2000, 0_usize..1000, any::<u8>()), 1..20),
+            from in 0_usize..3000,
         ) {
-            let memory = NetworkMemory::new(300, PageSize::Small).unwrap();
-            let mut expected = [0_u8; 300];
+            let memory = NetworkMemory::new(3000, PageSize::Small).unwrap();
+            let mut expected = [0_u8; 3000];
             for (offset, length, seed) in writes {
                 let bytes: Vec<u8> = (0..length).map(|at| seed.wrapping_add(at as u8)).collect();
                 memory.write(offset as u64, &bytes).unwrap();
                 expected[offset..offset + length].copy_from_slice(&bytes);
             }
-            let mut read = vec![0; 300 - from];
+            let mut read = vec![0; 3000 - from];
             memory.read(from as u64, &mut read).unwrap();
             prop_assert_eq!(&read[..], &expected[from..]);
         }
