@@ -17,7 +17,7 @@ use crosslane_report::output::not_written;
 use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
-use super::latency::{self, Latency};
+use super::latency::{self, Latencies, Latency};
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use super::{client_trust, identity, open_network};
 use crate::bench::{explained, parts_of, platform, print_outcome};
@@ -86,7 +86,13 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         Measured::Transfers(lines) => lines,
         Measured::Latencies(latencies) => {
             match arguments.client.json {
-                true => output::print_json(&latencies)?,
+                true => output::print_json(&Latencies {
+                    schema: SCHEMA,
+                    bench: "bridge latency",
+                    place: &place,
+                    seed: arguments.seed,
+                    latencies: &latencies,
+                })?,
                 false => output::print(&latency::text(&latencies, &place))?,
             }
             let is_wrong = latencies.iter().any(Latency::is_wrong);

@@ -111,6 +111,21 @@ pub async fn measure<R: Rdma, C: Clock>(
     Ok(latencies)
 }
 
+/// JSON of the command.
+#[derive(Serialize)]
+pub struct Latencies<'a> {
+    /// Version of this document.
+    pub schema: u32,
+    /// The benchmark.
+    pub bench: &'static str,
+    /// Lab or network.
+    pub place: &'a str,
+    /// Random seed.
+    pub seed: u64,
+    /// A row for each kind of transfers, and for each of its stages.
+    pub latencies: &'a [Latency],
+}
+
 /// Formats them for people.
 pub fn text(latencies: &[Latency], place: &str) -> String {
     let head = "path | B | part | n | min us | p50 us | p90 us | p99 us | p99.9 us | max us";

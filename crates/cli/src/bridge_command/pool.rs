@@ -7,6 +7,7 @@ use crosslane::bridge::Client;
 use crosslane::bridge::messages::CardState;
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::MachineClock;
+use crosslane::results::SCHEMA;
 use crosslane_report::Table;
 use futures_executor::block_on;
 use futures_util::future::join_all;
@@ -35,6 +36,13 @@ struct PoolServer {
     cards: Vec<CardState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// JSON of the command.
+#[derive(Serialize)]
+struct Pool<'a> {
+    schema: u32,
+    servers: &'a [PoolServer],
 }
 
 /// Reads a list of servers: one on each line, with remarks behind `#`.
@@ -86,7 +94,7 @@ pub fn run(arguments: &PoolArguments) -> Result<()> {
     let pool: Vec<PoolServer> = block_on(join_all(asked));
     let is_whole = pool.iter().all(|server| server.error.is_none());
     if arguments.client.json {
-        output::print_json(&pool)?;
+        output::print_json(&Pool { schema: SCHEMA, servers: &pool })?;
     } else {
         output::print(&text(&pool))?;
     }

@@ -229,7 +229,7 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
     }
     assert!(get("/other").starts_with("HTTP/1.1 404"));
     let pool = succeed(client(format!("pool {} --network tls", server.address)));
-    let cards = pool[0]["cards"].as_array().expect("a list");
+    let cards = pool["servers"][0]["cards"].as_array().expect("a list");
     assert_eq!((&cards[0]["name"], &cards[0]["memory_bytes"]), (&"fpga0".into(), &65_536.into()));
     assert_eq!((&cards[0]["moved_bytes"], &cards[1]["kind"]), (&4096.into(), &"null".into()));
     // One that does not answer is listed with the reason.
