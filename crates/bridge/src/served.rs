@@ -21,8 +21,8 @@ pub enum Served<B: Bus> {
     /// Memory of this node. The network reads and writes it directly, without slots; a round trip
     /// is copied from slot to slot.
     Memory(B::Memory),
-    /// No memory: it takes data, of which nothing is kept, and gives zeros. What is left is the cost
-    /// of the network and the bridge.
+    /// No memory: it takes data, of which nothing is kept, and gives zeros. What is left is the
+    /// cost of the network and the bridge.
     Null,
 }
 

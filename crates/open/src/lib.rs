@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Opens devices by name: [`Session`] owns them, with the lab if they are simulated, and runs
-//! programs on them; [`Cards`] are of several buses, or memory that stands for a card. [`AnyBus`] is
-//! one type for every bus, and [`AnyRdma`] joins it to a real network.
+//! programs on them; [`Cards`] are of several buses, or memory that stands for a card. [`AnyBus`]
+//! is one type for every bus, and [`AnyRdma`] joins it to a real network.
 
 #![forbid(unsafe_code)]
 

@@ -98,11 +98,11 @@ Examples:
 DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
 real bytes. Memory can stand for a card's: mem:SIZE, file:PATH (a file or DAX device, as it is) and
-null:, which takes all data and gives zeros. A lab's cards have to be of one lab. Without a policy file a server listens on this machine only. A
-policy names clients, their keys and the ranges of each card that they may read and write;
-`crosslane bridge key` makes a key. Started by systemd (Type=notify), the server tells it when it is
-ready, and its watchdog that it lives. Over tls data are sealed as requests are; adapters and shared
-memory seal requests only.")]
+null:, which takes all data and gives zeros. A lab's cards have to be of one lab. Without a policy
+file a server listens on this machine only. A policy names clients, their keys and the ranges of
+each card that they may read and write; `crosslane bridge key` makes a key. Started by systemd
+(Type=notify), the server tells it when it is ready, and its watchdog that it lives. Over tls data
+are sealed as requests are; adapters and shared memory seal requests only.")]
 pub struct ServeArguments {
     /// A card to serve, any number of times: DEVICE, or NAME=DEVICE for a name other than fpga0,
     /// fpga1 and so on.
