@@ -293,7 +293,9 @@ bench-python: $(TOOLS) ## host time of a posted transfer through the Python pack
 		| sed -n 's/.*"executable":"\([^"]*overhead[^"]*\)".*/\1/p') && \
 		$(PACKAGED) $(VENV)/bin/python -B crates/python/benches/overhead.py "$$program"
 
-bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
+bench-bridge: ## the bridge beside iperf3, scp and cp, and what overlap brings, on a real network of this machine
+	$(CARGO) build --release --locked -p crosslane-cli
+	$(PYTHON) -B tools/bridge_speed.py $(TARGET_DIR)/release/crosslane
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tls --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
 

@@ -17,7 +17,7 @@ use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
-use crate::messages::{PeerTarget, Reply, Request, TransferRequest};
+use crate::messages::{CardState, PeerTarget, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
@@ -174,7 +174,23 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                 Reply::Cards(names) => return Ok(names),
                 Reply::Failed(failure) => return Err(failure.into()),
                 // Replies of a transfer that was given up.
-                Reply::Ready | Reply::Taken { .. } | Reply::Progress { .. } | Reply::Done(_) => {}
+                _ => {}
+            }
+        }
+    }
+
+    /// Describes the server's cards, at most [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
+    ///
+    /// # Errors
+    /// If the connection to the server is lost.
+    pub async fn survey(&self) -> Result<Vec<CardState>> {
+        self.control.send(&Request::Survey).await?;
+        loop {
+            match self.control.receive::<Reply>("a server's reply").await? {
+                Reply::Survey(cards) => return Ok(cards),
+                Reply::Failed(failure) => return Err(failure.into()),
+                // Replies of a transfer that was given up.
+                _ => {}
             }
         }
     }
@@ -306,7 +322,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                         progress(bytes);
                     }
                     Reply::Ready => self.control.send(&Request::Ready).await?,
-                    Reply::Taken { .. } | Reply::Cards(_) => {}
+                    Reply::Taken { .. } | Reply::Cards(_) | Reply::Survey(_) => {}
                 }
             }
         };

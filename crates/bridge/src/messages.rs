@@ -104,6 +104,43 @@ pub enum Request {
     },
     /// Cancel the transfer.
     Cancel,
+    /// Describe the cards.
+    Survey,
+}
+
+/// Most cards of an answer to [`Request::Survey`]: so many fit into a message.
+pub const MOST_SURVEYED: usize = 32;
+
+/// A card as its server describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CardState {
+    /// Name of the card.
+    pub name: String,
+    /// Its kind.
+    pub kind: CardKind,
+    /// Bytes of its memory, if it has an end that the server knows.
+    pub memory_bytes: Option<u64>,
+    /// Transfers under way.
+    pub transfers: u32,
+    /// Bytes that it has moved since the server began.
+    pub moved_bytes: u64,
+    /// Slots of each of its two rings, and how many of each are free: to the card and from it.
+    pub slots: u32,
+    /// See `slots`.
+    pub free_slots: [u32; 2],
+}
+
+/// Kinds of cards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::Display)]
+#[strum(serialize_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
+pub enum CardKind {
+    /// A DMA engine.
+    Engine,
+    /// Memory of the server's node.
+    Memory,
+    /// Nothing: it gives zeros.
+    Null,
 }
 
 /// A server's reply.
@@ -130,6 +167,8 @@ pub enum Reply {
     Done(Report),
     /// The transfer failed or was refused.
     Failed(Failure),
+    /// The cards, the first [`MOST_SURVEYED`] of them.
+    Survey(Vec<CardState>),
 }
 
 /// The failure of a transfer.

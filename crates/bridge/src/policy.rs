@@ -15,6 +15,12 @@
 //! [[client.allow]]
 //! card = "fpga0"
 //! access = "stream"         # round trips through the compute core
+//!
+//! [[client.allow]]
+//! server = "other:7471"     # as this server reaches it: copies from here to there
+//! card = "fpga0"
+//! bytes = 0x1000
+//! access = "write"
 //! ```
 
 use std::fmt;
@@ -25,7 +31,7 @@ use serde::Deserialize;
 
 use crate::error::{BridgeError, Result};
 use crate::key::Key;
-use crate::messages::TransferRequest;
+use crate::messages::{PeerTarget, TransferRequest};
 use crate::report::Path;
 use crate::stage::Stage;
 
@@ -49,6 +55,7 @@ pub enum Access {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AllowEntry {
+    server: Option<String>,
     card: String,
     from: Option<u64>,
     bytes: Option<u64>,
@@ -75,6 +82,8 @@ struct PolicyFile {
 /// A range of a card, with a client's rights in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Allowed {
+    /// The other server that has the card; `None` is this one.
+    server: Option<String>,
     card: String,
     from: u64,
     end: u64,
@@ -173,47 +182,72 @@ impl Policy {
     pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<()> {
         let client = self.clients.iter().find(|client| client.name == name);
         let allowed = client.map_or(&[][..], |client| &client.allowed);
-        let of_card = allowed.iter().filter(|allowed| allowed.card == request.card);
-        let TransferRequest { path, address, bytes, card, .. } = request;
+        let TransferRequest { path, address, bytes, card, peer, .. } = request;
         let wanted = match path {
             Path::ToFpga => Access::Write,
             Path::FromFpga | Path::ToPeer => Access::Read,
             Path::RoundTrip => Access::Stream,
         };
-        let end = address.saturating_add(*bytes);
-        let is_allowed = of_card.into_iter().any(|allowed| match wanted {
-            Access::Stream => allowed.access == Access::Stream,
-            wanted => {
-                (allowed.access == wanted || allowed.access == Access::ReadWrite)
-                    && (allowed.from..=allowed.end).contains(address)
-                    && end <= allowed.end
-            }
-        });
-        if is_allowed {
+        let denied = |why: String| Err(BridgeError::new(Stage::Request, Denied, why));
+        if !allowed.iter().any(|it| it.allows(None, card, wanted, (*address, *bytes))) {
+            return denied(match wanted {
+                Access::Stream => format!("{name} may not use the stream of {card}"),
+                _ => {
+                    let verb = if wanted == Access::Write { "write" } else { "read" };
+                    format!("{name} may not {verb} {bytes} B from {address:#x} on of {card}")
+                }
+            });
+        }
+        let Some(PeerTarget { server, card, address }) = peer else { return Ok(()) };
+        let range = (*address, *bytes);
+        if allowed.iter().any(|it| it.allows(Some(server), card, Access::Write, range)) {
             return Ok(());
         }
-        let why = match path {
-            Path::RoundTrip => format!("{name} may not use the stream of {card}"),
-            _ => {
-                let verb = if wanted == Access::Write { "write" } else { "read" };
-                format!("{name} may not {verb} {bytes} B from {address:#x} on of {card}")
+        denied(format!(
+            "{name} may not copy {bytes} B to {address:#x} of {card} at {server}: the policy has \
+             to name that server"
+        ))
+    }
+}
+
+impl Allowed {
+    /// Whether this gives a right to a range (first byte and length) of a card.
+    fn allows(
+        &self,
+        server: Option<&str>,
+        card: &str,
+        wanted: Access,
+        (address, bytes): (u64, u64),
+    ) -> bool {
+        if self.server.as_deref() != server || self.card != card {
+            return false;
+        }
+        match wanted {
+            Access::Stream => self.access == Access::Stream,
+            wanted => {
+                let end = address.saturating_add(bytes);
+                (self.access == wanted || self.access == Access::ReadWrite)
+                    && (self.from..=self.end).contains(&address)
+                    && end <= self.end
             }
-        };
-        Err(BridgeError::new(Stage::Request, Denied, why))
+        }
     }
 }
 
 fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed> {
-    let AllowEntry { card, from, bytes, access } = entry;
+    let AllowEntry { server, card, from, bytes, access } = entry;
+    if let (Some(server), Access::Read | Access::ReadWrite | Access::Stream) = (&server, access) {
+        return Err(bad(place, format!("{card} at {server} can only be written, by copies to it")));
+    }
     match (access, from, bytes) {
-        (Access::Stream, None, None) => Ok(Allowed { card, from: 0, end: 0, access }),
+        (Access::Stream, None, None) => Ok(Allowed { server, card, from: 0, end: 0, access }),
         (Access::Stream, ..) => Err(bad(place, "the stream of a card has no range")),
         (_, from, Some(bytes)) => {
             let from = from.unwrap_or(0);
             let Some(end) = from.checked_add(bytes) else {
                 return Err(bad(place, format!("{bytes} B from {from:#x} on: no card has them")));
             };
-            Ok(Allowed { card, from, end, access })
+            Ok(Allowed { server, card, from, end, access })
         }
         _ => Err(bad(place, format!("how many bytes of {card} it may use is not said"))),
     }
@@ -236,7 +270,29 @@ impl Guard {
         }
     }
 
-    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<()> {
+    /// Checks whether a client may make a transfer. Other servers beyond this machine are asked
+    /// only if the policy names them and this server has a key to show; `is_closed` is a network
+    /// that no one else reaches.
+    pub(crate) fn check(
+        &self,
+        name: &str,
+        request: &TransferRequest,
+        has_key: bool,
+        is_closed: bool,
+    ) -> Result<()> {
+        let far = request.peer.as_ref().map(|peer| &peer.server);
+        let missing = match self {
+            Self::Open => Some("a policy file that names it"),
+            Self::Keys(_) if !has_key => Some("a key for this server (--key)"),
+            Self::Keys(_) => None,
+        };
+        if let (Some(missing), Some(far)) = (missing, far)
+            && !is_closed
+            && !is_loopback(far)
+        {
+            let why = format!("copies to {far}, beyond this machine, need {missing}");
+            return Err(BridgeError::new(Stage::Request, Denied, why));
+        }
         match self {
             Self::Open => Ok(()),
             Self::Keys(policy) => policy.check(name, request),
@@ -300,6 +356,41 @@ mod tests {
     }
 
     #[test]
+    fn copies_go_only_to_servers_the_policy_names() {
+        let text = format!(
+            "{TEXT}\n[[client.allow]]\nserver = 'other:1'\ncard = 'far'\nbytes = 64\n\
+             access = 'write'"
+        );
+        let guard = Guard::Keys(policy(&text).expect("it is right"));
+        let why = |guard: &Guard, server: &str, card: &str, address, has_key| {
+            let peer = PeerTarget { server: server.to_owned(), card: card.to_owned(), address };
+            let request = TransferRequest::new(Path::ToPeer, "fpga0", 0, 64);
+            let request = TransferRequest { peer: Some(peer), ..request };
+            let checked = guard.check("rnode", &request, has_key, false);
+            checked.map_err(|error| error.why.to_string()).err()
+        };
+        assert_eq!(why(&guard, "other:1", "far", 0, true), None);
+        let named = Some(
+            "rnode may not copy 64 B to 0x1 of far at other:1: the policy has to name that server"
+                .to_owned(),
+        );
+        assert_eq!(why(&guard, "other:1", "far", 1, true), named);
+        assert!(why(&guard, "other:22", "far", 0, true).is_some());
+        assert!(why(&guard, "127.0.0.1:22", "far", 0, true).is_some());
+        assert!(why(&guard, "other:1", "fpga0", 0, true).is_some());
+        let beyond = "copies to other:1, beyond this machine, need";
+        let unnamed = why(&Guard::Open, "other:1", "far", 0, true);
+        assert_eq!(unnamed, Some(format!("{beyond} a policy file that names it")));
+        let keyless = why(&guard, "other:1", "far", 0, false);
+        assert_eq!(keyless, Some(format!("{beyond} a key for this server (--key)")));
+        assert_eq!(why(&Guard::Open, "127.0.0.1:22", "far", 0, false), None);
+        // A right at the other server is none at this one.
+        let Guard::Keys(policy) = &guard else { unreachable!("it has keys") };
+        let own = TransferRequest::new(Path::ToFpga, "far", 0, 64);
+        assert!(policy.check("rnode", &own).is_err());
+    }
+
+    #[test]
     fn a_name_that_is_not_known_has_a_key_that_nobody_has() {
         let policy = policy(TEXT).expect("it is right");
         assert_eq!(policy.key("rnode"), Key::new([1; 32]));
@@ -321,6 +412,10 @@ mod tests {
         assert_eq!(
             with("card = 'c'\naccess = 'stream'\nfrom = 1"),
             "policy.toml: client a: the stream of a card has no range"
+        );
+        assert_eq!(
+            with("server = 's:1'\ncard = 'c'\nbytes = 1\naccess = 'read-write'"),
+            "policy.toml: client a: c at s:1 can only be written, by copies to it"
         );
     }
 

@@ -127,6 +127,11 @@ impl Credits {
         self.hand_out();
     }
 
+    /// Counts all slots, and the free ones.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.count, lock(&self.account).free.len())
+    }
+
     /// Counts the free slots.
     #[cfg(test)]
     pub fn free(&self) -> usize {
@@ -183,7 +188,8 @@ impl Drop for Membership {
 
 /// A ring: its memory, registered with the FPGA and the network, and its credits.
 pub(crate) struct Ring<B: Bus, R: Rdma<Memory = B::Memory>> {
-    pub buffer: Buffer<B>,
+    /// The engine's registration, if there is an engine.
+    pub buffer: Option<Buffer<B>>,
     pub region: R::Region,
     pub credits: Arc<Credits>,
     pub slot_bytes: u64,
@@ -196,12 +202,25 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
-    /// Allocates the memory and registers it with both.
-    pub async fn new(device: &Device<B>, rdma: &R, slots: usize, slot_bytes: u64) -> Result<Self> {
+    /// Allocates the memory and registers it with the network, for this access of others, and with
+    /// an engine.
+    pub async fn new(
+        device: Option<&Device<B>>,
+        rdma: &R,
+        (slots, slot_bytes): (usize, u64),
+        access: RemoteAccess,
+    ) -> Result<Self> {
         let bytes = slots as u64 * slot_bytes;
-        let memory = rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?;
-        let region = rdma.register(&memory, RemoteAccess::NONE).await.at(Stage::Registration)?;
-        let buffer = device.register(memory).await.at(Stage::Registration)?;
+        // Of the engine's own bus: the network may serve several.
+        let memory = match device {
+            Some(device) => device.bus().allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
+            None => rdma.allocate(bytes, PageSize::Huge).at(Stage::Registration)?,
+        };
+        let region = rdma.register(&memory, access).await.at(Stage::Registration)?;
+        let buffer = match device {
+            Some(device) => Some(device.register(memory).await.at(Stage::Registration)?),
+            None => None,
+        };
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
 

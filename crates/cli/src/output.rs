@@ -126,6 +126,13 @@ pub fn print_hint(sentence: &str) {
     let _ = writeln!(output, "{}", fitted(sentence));
 }
 
+/// Writes a line of JSON to standard error, for programs that read a log.
+pub fn print_log(line: &impl Serialize) {
+    let Ok(text) = serde_json::to_string(line) else { return };
+    // A log that nobody takes stops no server.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
 /// Writes the lines of a lab file around a problem to standard error.
 pub fn print_snippet(place: &Position) {
     let columns = columns_on(std::io::stderr()).filter(|_| IS_WIDE.get() != Some(&true));

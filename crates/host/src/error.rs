@@ -103,6 +103,14 @@ pub enum BusError {
         /// Size of the memory.
         size_bytes: u64,
     },
+    /// Memory of a mapped file that has lost pages: it was made shorter, or its disk is full.
+    #[error(
+        "a mapped file of {size_bytes} B has lost pages: it was made shorter, or its disk is full"
+    )]
+    NoPages {
+        /// Size of the memory, as it was mapped.
+        size_bytes: u64,
+    },
     /// Memory that is not pinned for a function, or pinned twice.
     #[error("memory at {address:#x} {what}")]
     Pinning {
@@ -152,6 +160,7 @@ kinds!(BusError {
         => Unsupported,
     Self::Busy { .. } | Self::OutOfMemory { .. } => Busy,
     Self::Deadline { .. } => Timeout,
+    Self::NoPages { .. } => Data,
     Self::Lost { .. } => LinkDown,
     Self::NoAnswer { why, .. } | Self::Failed { why, .. } => why.kind(),
     Self::Topology(error) => error.kind(),
@@ -235,6 +244,7 @@ mod tests {
             (BusError::CannotWait { waiting: Waiting::Monitor, why: none() }, Unsupported),
             (BusError::OutOfMemory { bytes: 2, left_bytes: 1 }, Busy),
             (BusError::BeyondMemory { offset_bytes: 8, bytes: 1, size_bytes: 8 }, InvalidArgument),
+            (BusError::NoPages { size_bytes: 8 }, Data),
             (BusError::Pinning { address: 0, what: "" }, InvalidArgument),
             (BusError::NoSuchVector { function: FUNCTION, vector: 1, have: 1 }, InvalidArgument),
             (BusError::Lost { function: FUNCTION, why: why(Failed) }, LinkDown),

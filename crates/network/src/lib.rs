@@ -30,6 +30,7 @@
 
 mod address;
 mod clock;
+mod damage;
 mod inbox;
 mod libfabric;
 mod memory;

@@ -6,19 +6,26 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_host::{BusError, DmaMemory, ErrorKind, PageSize, RdmaError, RdmaResult, Reason};
-use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::fs::{FileType, Mode, OFlags, SealFlags, fcntl_get_seals, fstat, open};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use crate::damage::Watched;
 
 /// Size of a huge page: the default size of x86-64 and, with pages of 4 KiB, of aarch64.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Unit of copying in bytes. Each unit is naturally aligned.
 const WORD_BYTES: usize = size_of::<u64>();
+
+/// Fewer units are copied one by one.
+#[cfg(target_arch = "x86_64")]
+const LEAST_MOVED_WORDS: usize = 64;
 
 /// Whole pages of this process, or of a file.
 ///
@@ -31,6 +38,8 @@ pub(crate) struct Mapping {
     pages: PageSize,
     /// Whether these are pages of a file, which others may have mapped too.
     is_of_file: bool,
+    /// Of a file that may lose pages.
+    watched: Option<Watched>,
 }
 
 // SAFETY: it has no thread affinity; every access to the mapped pages is atomic.
@@ -49,13 +58,20 @@ impl Mapping {
         if pages == PageSize::Huge {
             let mapped_bytes = round(HUGE_PAGE_BYTES).ok_or_else(too_much)?;
             if let Ok(start) = map(mapped_bytes, MapFlags::HUGETLB) {
-                return Ok(Self { start, mapped_bytes, pages: PageSize::Huge, is_of_file: false });
+                let (pages, is_of_file, watched) = (PageSize::Huge, false, None);
+                return Ok(Self { start, mapped_bytes, pages, is_of_file, watched });
             }
         }
         let mapped_bytes = round(rustix::param::page_size()).ok_or_else(too_much)?;
         let start = map(mapped_bytes, MapFlags::empty())
             .map_err(|error| out_of_memory(error.to_string()))?;
-        Ok(Self { start, mapped_bytes, pages: PageSize::Small, is_of_file: false })
+        if pages == PageSize::Huge && mapped_bytes >= HUGE_PAGE_BYTES {
+            // SAFETY: the pages are private to this mapping, and keep their content. A kernel that
+            // has no large pages to spare uses small ones, each with a fault when it is touched.
+            let _ = unsafe { madvise(start.as_ptr(), mapped_bytes, Advice::LinuxHugepage) };
+        }
+        let (pages, is_of_file, watched) = (PageSize::Small, false, None);
+        Ok(Self { start, mapped_bytes, pages, is_of_file, watched })
     }
 
     /// Maps all pages of a file that holds at least this many bytes and cannot be shortened.
@@ -86,7 +102,66 @@ impl Mapping {
         };
         let start = NonNull::new(start).ok_or("the kernel mapped it to nowhere")?;
         let pages = if is_huge { PageSize::Huge } else { PageSize::Small };
-        Ok(Self { start, mapped_bytes, pages, is_of_file: true })
+        Ok(Self { start, mapped_bytes, pages, is_of_file: true, watched: None })
+    }
+
+    /// Maps a file or a DAX device as a whole; its length is a multiple of a page. Pages that it
+    /// loses are replaced by empty ones, and noted.
+    fn of_path(path: &Path) -> Result<Self, (ErrorKind, String)> {
+        let of_system = |error: rustix::io::Errno| {
+            (std::io::Error::from(error).kind().into(), error.to_string())
+        };
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let file = open(path, flags, Mode::empty()).map_err(of_system)?;
+        let page = rustix::param::page_size();
+        let status = fstat(&file).map_err(of_system)?;
+        let file_bytes = match FileType::from_raw_mode(status.st_mode) {
+            FileType::RegularFile => u64::try_from(status.st_size).unwrap_or_default(),
+            FileType::CharacterDevice => dax_bytes(status.st_rdev)?,
+            _ => return Err(invalid("it is neither a file nor a DAX device")),
+        };
+        if file_bytes == 0 || !file_bytes.is_multiple_of(page as u64) {
+            let why = format!("it has {file_bytes} B: a card's memory is of pages of {page} B");
+            return Err(invalid(why));
+        }
+        let mapped_bytes =
+            usize::try_from(file_bytes).map_err(|_| invalid("no address space has so much"))?;
+        let is_huge = usize::try_from(status.st_blksize).is_ok_and(|page| page >= HUGE_PAGE_BYTES);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address chosen by the kernel. Pages that it loses later are
+        // replaced when they are accessed.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), mapped_bytes, protection, MapFlags::SHARED, &file, 0)
+        };
+        let start = NonNull::new(start.map_err(of_system)?);
+        let start = start.ok_or_else(|| invalid("the kernel mapped it to nowhere"))?;
+        let pages = if is_huge { PageSize::Huge } else { PageSize::Small };
+        // Owned from here on, so that it is unmapped if it cannot be watched.
+        let mut mapping = Self { start, mapped_bytes, pages, is_of_file: true, watched: None };
+        let first = start.as_ptr() as usize;
+        let watched = Watched::new(first..first + mapped_bytes, page);
+        mapping.watched = Some(watched.map_err(|why| (ErrorKind::Busy, why))?);
+        Ok(mapping)
+    }
+
+    /// Whether its file has lost pages that were accessed since.
+    pub fn is_damaged(&self) -> bool {
+        self.watched.as_ref().is_some_and(Watched::is_damaged)
+    }
+
+    /// Touches all pages of these bytes, within the mapping, so that those that a file has lost
+    /// are replaced. False if this mapping loses none.
+    pub fn mend(&self, offset: usize, bytes: usize) -> bool {
+        let end = offset.saturating_add(bytes).min(self.mapped_bytes);
+        if self.watched.is_none() || offset >= end {
+            return false;
+        }
+        let page = rustix::param::page_size();
+        for at in (offset / page * page..end).step_by(page) {
+            // As a write: a hole of a full disk can be read.
+            self.word(at / WORD_BYTES).fetch_or(0, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Returns the address of its first byte, for the network.
@@ -120,6 +195,18 @@ impl Mapping {
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u64>().add(number)) }
     }
 
+    /// Returns these words, from a number on.
+    fn words(&self, first: usize, count: usize) -> &[AtomicU64] {
+        let end = first.checked_add(count);
+        let is_within = end.is_some_and(|end| end <= self.mapped_bytes / WORD_BYTES);
+        assert!(is_within, "{count} words from {first} on are beyond the mapping");
+        // SAFETY: the words are within the mapping, which lives as long as `self`; pages are
+        // aligned; all accesses here use such words, which may change at any time.
+        unsafe {
+            std::slice::from_raw_parts(self.start.as_ptr().cast::<AtomicU64>().add(first), count)
+        }
+    }
+
     /// Copies bytes out; the caller has checked the bounds.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let (head, skip) = (offset / WORD_BYTES, offset % WORD_BYTES);
@@ -131,12 +218,19 @@ impl Mapping {
             piece.copy_from_slice(&bytes[skip..skip + length]);
             (number, rest) = (number + 1, after);
         }
-        let mut words = rest.chunks_exact_mut(WORD_BYTES);
-        for piece in &mut words {
-            piece.copy_from_slice(&self.word(number).load(Ordering::Relaxed).to_ne_bytes());
-            number += 1;
+        let (pieces, tail) = rest.as_chunks_mut::<WORD_BYTES>();
+        let words = self.words(number, pieces.len());
+        number += pieces.len();
+        let load = |(piece, word): (&mut [u8; WORD_BYTES], &AtomicU64)| {
+            *piece = word.load(Ordering::Relaxed).to_ne_bytes();
+        };
+        // SAFETY: both are of this many words; the slice is this function's alone, and the words
+        // may change at any time.
+        let are_moved =
+            unsafe { move_words(words.as_ptr().cast(), pieces.as_mut_ptr().cast(), words.len()) };
+        if !are_moved {
+            pieces.iter_mut().zip(words).for_each(load);
         }
-        let tail = words.into_remainder();
         if !tail.is_empty() {
             let bytes = self.word(number).load(Ordering::Relaxed).to_ne_bytes();
             tail.copy_from_slice(&bytes[..tail.len()]);
@@ -152,10 +246,17 @@ impl Mapping {
             self.merge(number, skip, piece);
             (number, rest) = (number + 1, after);
         }
-        let (words, tail) = rest.as_chunks::<WORD_BYTES>();
-        for word in words {
-            self.word(number).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-            number += 1;
+        let (pieces, tail) = rest.as_chunks::<WORD_BYTES>();
+        let words = self.words(number, pieces.len());
+        number += pieces.len();
+        let store = |(piece, word): (&[u8; WORD_BYTES], &AtomicU64)| {
+            word.store(u64::from_ne_bytes(*piece), Ordering::Relaxed);
+        };
+        let to = words.as_ptr().cast_mut().cast();
+        // SAFETY: as for reading; atomics may be written through a shared reference.
+        let are_moved = unsafe { move_words(pieces.as_ptr().cast(), to, words.len()) };
+        if !are_moved {
+            pieces.iter().zip(words).for_each(store);
         }
         if !tail.is_empty() {
             self.merge(number, 0, tail);
@@ -174,6 +275,45 @@ impl Mapping {
     }
 }
 
+fn invalid(why: impl Into<String>) -> (ErrorKind, String) {
+    (ErrorKind::InvalidArgument, why.into())
+}
+
+/// Returns the size of a DAX device, which its status does not say.
+fn dax_bytes(device: u64) -> Result<u64, (ErrorKind, String)> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let size = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/size"));
+    let size = size.ok().and_then(|text| text.trim().parse().ok());
+    size.ok_or_else(|| invalid("it is a device, and not a DAX device"))
+}
+
+/// Moves words that others may write or read meanwhile, each as a whole, if there are many of them
+/// and the processor has an instruction for that, which takes a fraction of the time of single
+/// loads and stores. Returns whether it did.
+///
+/// # Safety
+/// `count` words can be read from `from` and written to `to`, both of any alignment; one end is
+/// memory that only atomic accesses and this function use, the other one is the caller's alone.
+unsafe fn move_words(from: *const u64, to: *mut u64, count: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if count >= LEAST_MOVED_WORDS {
+        // SAFETY: by the caller. The direction flag is clear, as it is at every call; what the
+        // instruction does to the memory is as invisible to the compiler as what a device does.
+        unsafe {
+            std::arch::asm!(
+                "rep movsq",
+                inout("rcx") count => _,
+                inout("rsi") from => _,
+                inout("rdi") to => _,
+                options(nostack, preserves_flags)
+            );
+        }
+        return true;
+    }
+    let _ = (from, to, count);
+    false
+}
+
 fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
     let flags = MapFlags::PRIVATE | more;
     // SAFETY: a new anonymous mapping at an address chosen by the kernel.
@@ -185,6 +325,7 @@ fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.watched = None;
         // SAFETY: it was mapped as a whole with this length and has no other owner: networks keep
         // mappings that they may still reach.
         let unmapped = unsafe { munmap(self.start(), self.mapped_bytes) };
@@ -223,6 +364,30 @@ impl NetworkMemory {
         Ok(Self { mapping: Arc::new(mapping), size_bytes: bytes })
     }
 
+    /// Maps a file, or a DAX device, as a whole; others may use it at the same time. A file that is
+    /// made shorter later, or whose disk is full, does no harm: what it has lost reads as zeros,
+    /// and [`read`](DmaMemory::read) and [`write`](DmaMemory::write) fail from then on.
+    ///
+    /// # Errors
+    /// [`RdmaError::Registration`] for a path that cannot be opened for reading and writing, is
+    /// neither a file nor a DAX device, or has not a whole number of pages.
+    pub fn of_path(path: &Path) -> RdmaResult<Self> {
+        let mapping = Mapping::of_path(path).map_err(|(kind, why)| RdmaError::Registration {
+            bytes: std::fs::metadata(path).map_or(0, |status| status.len()),
+            why: Reason::new(kind, why),
+        })?;
+        let size_bytes = mapping.mapped_bytes as u64;
+        Ok(Self { mapping: Arc::new(mapping), size_bytes })
+    }
+
+    /// Fails if pages are missing.
+    fn check_pages(&self) -> Result<(), BusError> {
+        match self.mapping.is_damaged() {
+            false => Ok(()),
+            true => Err(BusError::NoPages { size_bytes: self.size_bytes }),
+        }
+    }
+
     /// Returns the size of the pages allocated.
     pub fn pages(&self) -> PageSize {
         self.mapping.pages
@@ -242,13 +407,13 @@ impl DmaMemory for NetworkMemory {
         self.check(offset_bytes, into.len())?;
         // Within a mapping, so it fits `usize`.
         self.mapping.read(offset_bytes as usize, into);
-        Ok(())
+        self.check_pages()
     }
 
     fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
         self.check(offset_bytes, from.len())?;
         self.mapping.write(offset_bytes as usize, from);
-        Ok(())
+        self.check_pages()
     }
 }
 
@@ -342,21 +507,75 @@ mod tests {
         assert!(NetworkMemory::of_file(device.as_fd(), 1).is_err());
     }
 
+    #[test]
+    fn a_file_is_its_memory_until_it_is_made_shorter() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memory");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 16).unwrap();
+        let memory = NetworkMemory::of_path(&path).unwrap();
+        assert_eq!(memory.size_bytes(), 1 << 16);
+        memory.write(8190, &[1, 2, 3, 4]).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap()[8190..8194], [1, 2, 3, 4]);
+        file.set_len(8192).unwrap();
+        let mut seen = [9; 4];
+        memory.read(8188, &mut seen).unwrap();
+        assert_eq!(seen, [0, 0, 1, 2], "what is left can be used");
+        let lost = Err(BusError::NoPages { size_bytes: 1 << 16 });
+        assert_eq!(memory.read(8190, &mut seen), lost);
+        assert_eq!(seen, [1, 2, 0, 0]);
+        assert_eq!(memory.write(0, &[1]), lost, "from then on");
+        // The others are not concerned.
+        let other = NetworkMemory::of_path(&path).unwrap();
+        other.read(8190, &mut seen[..2]).unwrap();
+        assert_eq!(seen[..2], [1, 2]);
+    }
+
+    #[test]
+    fn paths_that_are_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("short");
+        for (bytes, why) in [(0, "it has 0 B: "), (4097, "it has 4097 B: ")] {
+            std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
+            let error = NetworkMemory::of_path(&path).unwrap_err();
+            let RdmaError::Registration { bytes: have, why: reason } = error else { panic!() };
+            assert_eq!((have, reason.kind()), (bytes, ErrorKind::InvalidArgument));
+            assert!(reason.to_string().starts_with(why), "{reason}");
+        }
+        for (path, kind, why) in [
+            (folder.path().join("none"), ErrorKind::NotFound, "No such file or directory"),
+            ("/dev/null".into(), ErrorKind::InvalidArgument, "it is a device, and not a DAX"),
+            ("/proc/version".into(), ErrorKind::Denied, "Permission denied"),
+        ] {
+            let RdmaError::Registration { why: reason, .. } =
+                NetworkMemory::of_path(&path).unwrap_err()
+            else {
+                panic!()
+            };
+            // Root may open everything for writing, but this file is empty for it.
+            if rustix::process::geteuid().is_root() && kind == ErrorKind::Denied {
+                continue;
+            }
+            assert_eq!(reason.kind(), kind, "{reason}");
+            assert!(reason.to_string().starts_with(why), "{reason}");
+        }
+    }
+
     proptest! {
         /// Bytes copied in anywhere come out again, and no others change.
         #[test]
         fn copies_at_any_place(
-            writes in prop::collection::vec((0_usize..200, 0_usize..100, any::<u8>()), 1..20),
-            from in 0_usize..300,
+            writes in prop::collection::vec((0_usize..2000, 0_usize..1000, any::<u8>()), 1..20),
+            from in 0_usize..3000,
         ) {
-            let memory = NetworkMemory::new(300, PageSize::Small).unwrap();
-            let mut expected = [0_u8; 300];
+            let memory = NetworkMemory::new(3000, PageSize::Small).unwrap();
+            let mut expected = [0_u8; 3000];
             for (offset, length, seed) in writes {
                 let bytes: Vec<u8> = (0..length).map(|at| seed.wrapping_add(at as u8)).collect();
                 memory.write(offset as u64, &bytes).unwrap();
                 expected[offset..offset + length].copy_from_slice(&bytes);
             }
-            let mut read = vec![0; 300 - from];
+            let mut read = vec![0; 3000 - from];
             memory.read(from as u64, &mut read).unwrap();
             prop_assert_eq!(&read[..], &expected[from..]);
         }

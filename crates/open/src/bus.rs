@@ -5,6 +5,7 @@ use std::future::Future;
 
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize, Topology, forward_bus, forward_topology};
 use crosslane_lab::{LabBus, LabMemory};
+use crosslane_network::NetworkMemory;
 use crosslane_vfio::{VfioBus, VfioMemory};
 
 /// The bus of a lab's host, or that of opened cards.
@@ -21,8 +22,10 @@ pub enum AnyBus {
 pub enum AnyMemory {
     /// Memory of a simulated host.
     Lab(LabMemory),
-    /// Pages of this machine.
+    /// Pages of this machine that cards reach.
     Vfio(VfioMemory),
+    /// Pages of this machine, or of a file, that no card reaches.
+    Network(NetworkMemory),
 }
 
 /// Calls the bus of either kind.
@@ -69,6 +72,7 @@ impl DmaMemory for AnyMemory {
         match self {
             Self::Lab(memory) => memory.size_bytes(),
             Self::Vfio(memory) => memory.size_bytes(),
+            Self::Network(memory) => memory.size_bytes(),
         }
     }
 
@@ -76,6 +80,7 @@ impl DmaMemory for AnyMemory {
         match self {
             Self::Lab(memory) => memory.read(offset_bytes, into),
             Self::Vfio(memory) => memory.read(offset_bytes, into),
+            Self::Network(memory) => memory.read(offset_bytes, into),
         }
     }
 
@@ -83,6 +88,7 @@ impl DmaMemory for AnyMemory {
         match self {
             Self::Lab(memory) => memory.write(offset_bytes, from),
             Self::Vfio(memory) => memory.write(offset_bytes, from),
+            Self::Network(memory) => memory.write(offset_bytes, from),
         }
     }
 }

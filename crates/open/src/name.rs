@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of devices, such as `lab:kc705:crosslane/kc705` or `vfio:01:00.0`.
+//! Names of devices, such as `lab:kc705:crosslane/kc705`, `vfio:01:00.0` or `mem:1G`.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crosslane_host::kinds;
+use crosslane_host::{RdmaError, kinds};
 use crosslane_lab::LabError;
 use crosslane_vfio::FunctionError;
 use crosslane_vfio::sysfs::Address;
@@ -23,7 +23,16 @@ pub enum DeviceName {
     Vfio(Address),
     /// A device of a vfio-user server, by the path of its socket: `vfio-user:PATH`.
     VfioUser(PathBuf),
+    /// Memory of this machine that stands for a card's, of this many bytes: `mem:1G`.
+    Memory(u64),
+    /// A file, or a DAX device, that stands for a card's memory: `file:PATH`.
+    File(PathBuf),
+    /// No memory: it takes all data and gives zeros. `null:`.
+    Null,
 }
+
+/// Size of a page, bytes: memory that stands for a card's has whole pages.
+const PAGE_BYTES: u64 = 4096;
 
 /// A card of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +90,23 @@ pub enum OpenError {
     /// Refused by the kernel or a server, or no answer.
     #[error(transparent)]
     Function(#[from] FunctionError),
+    /// Memory that stands for a card's and cannot be had.
+    #[error("{name}: {source}")]
+    Memory {
+        /// The name as given.
+        name: String,
+        /// The reason.
+        source: RdmaError,
+    },
+    /// Memory that stands for a card's, where an engine is needed.
+    #[error(
+        "{name} is memory without a DMA engine: only a bridge can use it, as `crosslane bridge \
+         serve --device {name}` does"
+    )]
+    NoEngine {
+        /// The name as given.
+        name: String,
+    },
 }
 
 kinds!(OpenError {
@@ -88,6 +114,8 @@ kinds!(OpenError {
     Self::NoSuchCard { .. } | Self::NoCard { .. } => NotFound,
     Self::Lab(error) => error.kind(),
     Self::Function(error) => error.kind(),
+    Self::Memory { source, .. } => source.kind(),
+    Self::NoEngine { .. } => Unsupported,
 });
 
 impl FromStr for DeviceName {
@@ -104,9 +132,17 @@ impl FromStr for DeviceName {
             }
             Some(("vfio-user", "")) => return Err(wrong("the path of the socket is missing")),
             Some(("vfio-user", path)) => return Ok(Self::VfioUser(path.into())),
+            Some(("mem", size)) => {
+                return memory(size).map(Self::Memory).map_err(|why| wrong(&why));
+            }
+            Some(("file", "")) => return Err(wrong("the path of the file is missing")),
+            Some(("file", path)) => return Ok(Self::File(path.into())),
+            Some(("null", "")) => return Ok(Self::Null),
+            Some(("null", _)) => return Err(wrong("nothing follows the colon of null:")),
             _ => {
                 return Err(wrong(
-                    "cards have names like lab:kc705:crosslane, vfio:01:00.0 and vfio-user:SOCKET",
+                    "cards have names like lab:kc705:crosslane, vfio:01:00.0 and \
+                     vfio-user:SOCKET, and memory has names like mem:1G, file:PATH and null:",
                 ));
             }
         };
@@ -127,6 +163,50 @@ impl FromStr for DeviceName {
     }
 }
 
+/// Parses the size of `mem:SIZE`: bytes, or with K, M, G or T behind them.
+fn memory(size: &str) -> Result<u64, String> {
+    let (digits, shift) = match size.find(|c: char| !c.is_ascii_digit()) {
+        None => (size, 0),
+        Some(end) => match &size[end..] {
+            "K" => (&size[..end], 10),
+            "M" => (&size[..end], 20),
+            "G" => (&size[..end], 30),
+            "T" => (&size[..end], 40),
+            unit => return Err(format!("{unit} is not a unit of a size: K, M, G and T are")),
+        },
+    };
+    if digits.is_empty() {
+        return Err("the size is missing, as in mem:1G".to_owned());
+    }
+    let number = digits.parse::<u64>().ok();
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift));
+    match bytes {
+        None => Err(format!("no machine has {size} of memory")),
+        Some(0) => Err("a card's memory has at least one page".to_owned()),
+        Some(bytes) if !bytes.is_multiple_of(PAGE_BYTES) => {
+            Err(format!("{bytes} B are not a multiple of a page, {PAGE_BYTES} B"))
+        }
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// Writes a size as short as it can be read.
+fn short_size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
+        if bytes.is_multiple_of(1 << shift) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+impl DeviceName {
+    /// Whether it stands for a card without having an engine: a bridge's server takes such names.
+    pub const fn is_memory(&self) -> bool {
+        matches!(self, Self::Memory(_) | Self::File(_) | Self::Null)
+    }
+}
+
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -136,6 +216,9 @@ impl fmt::Display for DeviceName {
             }
             Self::Vfio(address) => write!(f, "vfio:{address}"),
             Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+            Self::Memory(bytes) => write!(f, "mem:{}", short_size(*bytes)),
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Null => f.write_str("null:"),
         }
     }
 }
@@ -163,6 +246,14 @@ mod tests {
             (OpenError::NoCard { lab: name(), hint: name() }, ErrorKind::NotFound),
             (OpenError::Together { first, other, why }, ErrorKind::InvalidArgument),
             (function.into(), ErrorKind::Busy),
+            (
+                OpenError::Memory {
+                    name: name(),
+                    source: RdmaError::LongMessage { bytes: 2, most: 1 },
+                },
+                ErrorKind::InvalidArgument,
+            ),
+            (OpenError::NoEngine { name: name() }, ErrorKind::Unsupported),
         ] {
             assert_eq!(error.kind(), kind, "{error}");
         }

@@ -33,9 +33,12 @@ const PIECES_AT_ONCE: usize = 8;
 /// remote read access has a copy: readers see the data as of the last
 /// [publication](RdmaRegion::publish). Remote write access is refused. A read or write whose future
 /// is dropped starts no further piece, and a dropped read copies nothing more.
+///
+/// Memory that only the network reaches is registered as it is.
 #[derive(Clone)]
 pub struct AnyRdma {
-    bus: AnyBus,
+    /// The bus whose memory is allocated; without one that is the network's.
+    bus: Option<AnyBus>,
     pool: Arc<Pool>,
 }
 
@@ -64,7 +67,13 @@ pub struct AnyConnection {
 impl AnyRdma {
     /// Joins a bus to a network.
     pub fn new(network: Network, bus: &AnyBus) -> Self {
-        Self { bus: bus.clone(), pool: Arc::new(Pool::new(network)) }
+        Self::of(network, Some(bus))
+    }
+
+    /// Joins a bus to a network, or no bus: memory that is allocated is then the network's. Memory
+    /// of any bus can be registered with either.
+    pub fn of(network: Network, bus: Option<&AnyBus>) -> Self {
+        Self { bus: bus.cloned(), pool: Arc::new(Pool::new(network)) }
     }
 }
 
@@ -83,18 +92,22 @@ impl Rdma for AnyRdma {
     fn name(&self) -> String {
         let name = self.pool.network.name();
         match self.bus {
-            AnyBus::Lab(_) => format!("{name}, copied: the lab's memory is simulated"),
-            AnyBus::Vfio(_) => format!("{name}, in the card's own buffers"),
+            Some(AnyBus::Lab(_)) => format!("{name}, copied: the lab's memory is simulated"),
+            Some(AnyBus::Vfio(_)) => format!("{name}, in the card's own buffers"),
+            None => format!("{name}, in the memory itself"),
         }
     }
 
     fn is_zero_copy(&self) -> bool {
-        matches!(self.bus, AnyBus::Vfio(_)) && self.pool.network.is_zero_copy()
+        !matches!(self.bus, Some(AnyBus::Lab(_))) && self.pool.network.is_zero_copy()
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<AnyMemory, RdmaError> {
-        let memory = self.bus.allocate(bytes, pages);
-        memory.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
+        let Some(bus) = &self.bus else {
+            return self.pool.network.allocate(bytes, pages).map(AnyMemory::Network);
+        };
+        bus.allocate(bytes, pages)
+            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     async fn register(
@@ -103,22 +116,17 @@ impl Rdma for AnyRdma {
         access: RemoteAccess,
     ) -> Result<AnyRegion, RdmaError> {
         let bytes = memory.size_bytes();
-        let refused =
-            |kind, why| Err(RdmaError::Registration { bytes, why: Reason::new(kind, why) });
         let network = &self.pool.network;
-        let pages = match (&self.bus, memory) {
-            (AnyBus::Vfio(_), AnyMemory::Vfio(own)) => {
-                Some(NetworkMemory::of_file(own.pages().file(), bytes)?)
-            }
-            (AnyBus::Lab(_), AnyMemory::Lab(_)) if access.write => {
+        let pages = match memory {
+            AnyMemory::Network(own) => Some(own.clone()),
+            AnyMemory::Vfio(own) => Some(NetworkMemory::of_file(own.pages().file(), bytes)?),
+            AnyMemory::Lab(_) if access.write => {
                 let why = "others cannot write to memory that is copied";
-                return refused(ErrorKind::Unsupported, why);
+                let why = Reason::new(ErrorKind::Unsupported, why);
+                return Err(RdmaError::Registration { bytes, why });
             }
-            (AnyBus::Lab(_), AnyMemory::Lab(_)) if access.read => {
-                Some(network.allocate(bytes, PageSize::Huge)?)
-            }
-            (AnyBus::Lab(_), AnyMemory::Lab(_)) => None,
-            _ => return refused(ErrorKind::InvalidArgument, "it belongs to another bus"),
+            AnyMemory::Lab(_) if access.read => Some(network.allocate(bytes, PageSize::Huge)?),
+            AnyMemory::Lab(_) => None,
         };
         let real = match pages {
             Some(pages) => Some(network.register(&pages, access).await?),
@@ -214,7 +222,7 @@ impl AnyConnection {
         bytes: u64,
     ) -> Result<(), RdmaError> {
         let NearEnd { region: AnyRegion { memory, real }, offset_bytes } = near;
-        if let (AnyMemory::Vfio(_), Some(region)) = (memory, real) {
+        if let (AnyMemory::Vfio(_) | AnyMemory::Network(_), Some(region)) = (memory, real) {
             let near = NearEnd { region: region.clone(), offset_bytes: *offset_bytes };
             return self.exchange(is_read, &near, far, bytes).await;
         }

@@ -112,6 +112,9 @@ impl Session {
                 DeviceName::Vfio(address) => addresses.push(*address),
                 DeviceName::VfioUser(path) => sockets.push(path.as_path()),
                 DeviceName::Lab(_) => return Err(mixed(names)),
+                DeviceName::Memory(_) | DeviceName::File(_) | DeviceName::Null => {
+                    return Err(OpenError::NoEngine { name: name.to_string() });
+                }
             }
         }
         let bus = match (addresses.is_empty(), sockets.is_empty()) {
@@ -141,6 +144,9 @@ impl Session {
             match name {
                 DeviceName::Lab(card) if card.lab == first.lab => {
                     endpoints.push(card.endpoint.as_deref());
+                }
+                name if name.is_memory() => {
+                    return Err(OpenError::NoEngine { name: name.to_string() });
                 }
                 _ => return Err(mixed(names)),
             }

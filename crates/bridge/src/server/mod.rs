@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server, on the node with the card: accepts clients and makes their transfers.
 
+mod memory;
 mod naive;
 mod pipelined;
 mod session;
@@ -13,23 +14,26 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 
-use crosslane_driver::Device;
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, Rdma, RdmaListener, setters};
+use crosslane_host::{
+    Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, RemoteAccess, setters,
+};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smart_default::SmartDefault;
 
-use crate::card::{Card, CardWorking, Orders};
+use crate::card::{Card, CardWorking};
 use crate::chunks::Chunking;
 use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
-use crate::messages::MAX_NAME_BYTES;
+use crate::messages::{CardKind, CardState, MAX_NAME_BYTES};
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
+use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
+use memory::Budget;
 use shares::Shares;
 
 /// Most clients served at once; further ones wait to be accepted.
@@ -70,7 +74,8 @@ pub struct ServerOptions {
     pub identity: Identity,
     /// Settings for the channels of each card.
     pub card: CardWorking,
-    /// Longest naive transfer, bytes: the server allocates memory for all of it.
+    /// Longest naive transfer, bytes: the server allocates memory for all of it. All naive transfers
+    /// and copies to other servers together have twice as much; the next one waits.
     #[default(1 << 30)]
     pub most_naive_bytes: u64,
     /// For measurements: least time of each stage for a KiB, so that stages of equal length show
@@ -150,11 +155,31 @@ impl fmt::Display for ServerEvent {
 /// A card with its rings.
 struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
     name: String,
-    device: Device<B>,
-    orders: Orders<B>,
+    core: Core<B, R::Region>,
     to_card: Ring<B, R>,
     from_card: Ring<B, R>,
     shares: Shares,
+}
+
+impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
+    /// Describes it for a client.
+    fn state(&self) -> CardState {
+        let (kind, memory_bytes) = match &self.core {
+            Core::Engine(..) => (CardKind::Engine, None),
+            Core::Memory(region) => (CardKind::Memory, Some(region.memory().size_bytes())),
+            Core::Null => (CardKind::Null, None),
+        };
+        let (slots, free) = self.to_card.credits.counts();
+        CardState {
+            name: self.name.clone(),
+            kind,
+            memory_bytes,
+            transfers: self.shares.under_way() as u32,
+            moved_bytes: self.shares.so_far().0,
+            slots: slots as u32,
+            free_slots: [free, self.from_card.credits.counts().1].map(|free| free as u32),
+        }
+    }
 }
 
 /// State shared by all sessions.
@@ -163,6 +188,8 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     clock: C,
     options: ServerOptions,
     places: Vec<ServedCard<B, R>>,
+    /// Memory of transfers beside the rings.
+    memory: Budget,
     next_client: Cell<u64>,
     tell: Box<dyn Fn(&ServerEvent)>,
 }
@@ -174,31 +201,43 @@ pub struct Server<B: Bus, R: Rdma<Memory = B::Memory>, C> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
-    /// Allocates the rings of each card (a name and a device) and registers them.
+    /// Allocates the rings of each card (a name, and a device or what stands for one) and registers
+    /// them.
     ///
     /// # Errors
     /// If options are invalid, or memory cannot be allocated or registered.
-    pub async fn new(
-        cards: Vec<(String, Device<B>)>,
+    pub async fn new<D: Into<Served<B>>>(
+        cards: Vec<(String, D)>,
         rdma: R,
         clock: C,
         options: ServerOptions,
         tell: impl Fn(&ServerEvent) + 'static,
     ) -> Result<Self> {
+        let cards = cards.into_iter().map(|(name, card)| (name, card.into()));
+        let cards: Vec<(String, Served<B>)> = cards.collect();
         check(&cards, &options)?;
         let (mut places, mut workers) = (Vec::new(), Vec::new());
-        for (name, device) in cards {
+        for (name, card) in cards {
             let ServerOptions { slots, slot_bytes, .. } = options;
-            let to_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
-            let from_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
-            let (card, orders) = Card::new(device.clone(), options.card);
-            workers.push(card);
+            let (size, none) = ((slots, slot_bytes), RemoteAccess::NONE);
+            let to_card = Ring::new(card.device(), &rdma, size, none).await?;
+            let from_card = Ring::new(card.device(), &rdma, size, none).await?;
+            let core = match card {
+                Served::Engine(device) => {
+                    let (worker, orders) = Card::new(device.clone(), options.card);
+                    workers.push(worker);
+                    Core::Engine(device, orders)
+                }
+                Served::Memory(memory) => Core::of_memory(&memory, &rdma).await?,
+                Served::Null => Core::Null,
+            };
             let shares = Shares::default();
-            places.push(ServedCard { name, device, orders, to_card, from_card, shares });
+            places.push(ServedCard { name, core, to_card, from_card, shares });
         }
         let tell = Box::new(tell);
         let next_client = Cell::new(0);
-        let shared = Shared { rdma, clock, options, places, next_client, tell };
+        let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
+        let shared = Shared { rdma, clock, options, places, memory, next_client, tell };
         Ok(Self { shared, cards: workers })
     }
 
@@ -226,7 +265,14 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     /// If the network or a device has failed as a whole.
     pub async fn serve(self, listener: R::Listener, stop: impl Future<Output = ()>) -> Result<()> {
         let Self { shared, cards } = self;
-        let mut working = pin!(try_join_all(cards.into_iter().map(Card::run)));
+        let is_worked = !cards.is_empty();
+        let mut working = pin!(async {
+            // Without engines there is nothing to wait for, until the end.
+            if !is_worked {
+                std::future::pending::<()>().await;
+            }
+            try_join_all(cards.into_iter().map(Card::run)).await
+        });
         {
             let serving = pin!(take_clients(&shared, &listener));
             let stop = pin!(stop);
@@ -242,24 +288,26 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             .into_iter()
             .flat_map(|place| [place.to_card.buffer, place.from_card.buffer])
             .collect();
-        working.await?;
-        for buffer in buffers {
+        if is_worked {
+            working.await?;
+        }
+        for buffer in buffers.into_iter().flatten() {
             buffer.unregister().await.at(Stage::Registration)?;
         }
         Ok(())
     }
 }
 
-fn check<B: Bus>(cards: &[(String, Device<B>)], options: &ServerOptions) -> Result<()> {
+fn check<B: Bus>(cards: &[(String, Served<B>)], options: &ServerOptions) -> Result<()> {
     let ServerOptions { slots, slot_bytes, least_chunk_bytes, window_bytes, .. } = options;
     let problem = if cards.is_empty() {
         "a server needs a card".to_owned()
     } else if let Some((name, _)) = cards.iter().find(|(name, _)| name.len() > MAX_NAME_BYTES) {
         format!("{name}: a name has at most {MAX_NAME_BYTES} B")
-    } else if let Some((_, device)) =
-        cards.iter().find(|(_, device)| !device.description().card_memory)
-    {
-        format!("{} has no memory that its engine reaches", device.function().name)
+    } else if let Some(name) = named_twice(cards) {
+        format!("two cards have the name {name}")
+    } else if let Some(problem) = cards.iter().find_map(|(_, card)| card.problem()) {
+        problem
     } else if !SLOTS.contains(slots) {
         format!("a ring of {slots} slots: {} to {} are possible", SLOTS.start(), SLOTS.end())
     } else if !SLOT_BYTES.contains(slot_bytes) {
@@ -275,6 +323,13 @@ fn check<B: Bus>(cards: &[(String, Device<B>)], options: &ServerOptions) -> Resu
         return Ok(());
     };
     Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
+}
+
+/// Returns a name that two cards have.
+fn named_twice<T>(cards: &[(String, T)]) -> Option<&str> {
+    let names = cards.iter().enumerate();
+    let mut twice = names.filter(|(at, (name, _))| cards[..*at].iter().any(|one| one.0 == *name));
+    twice.next().map(|(_, (name, _))| name.as_str())
 }
 
 /// Accepts clients and serves them concurrently.

@@ -39,6 +39,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
 
     async fn steps(&self, mut is_ready: mpsc::UnboundedReceiver<()>) -> Result<()> {
         let (bytes, path) = (self.request.bytes, self.request.path);
+        // Of a round trip there are two.
+        let memories = 1 + u64::from(path == Path::RoundTrip);
+        let _part = self.shared.memory.take(bytes.saturating_mul(memories)).await;
         let memory_if = |is_used: bool| is_used.then(|| self.allocate()).transpose();
         let receive = memory_if(path != Path::FromFpga)?;
         let send = memory_if(path != Path::ToFpga)?;
@@ -95,7 +98,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
             if let Some(memory) = into {
                 // These pages have not been written before.
                 let pages = HostWork::TouchPages(chunk.length().div_ceil(PAGE_BYTES));
-                place.device.bus().work(pages).await;
+                place.core.work(pages).await;
                 let from = (place.from_card.memory(), chunk.slot()?.start());
                 self.copy(from, (memory, chunk.bytes.start), chunk.length()).await?;
             }
@@ -112,7 +115,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         bytes: u64,
     ) -> Result<()> {
         from.copy_into(offset, into, into_offset, bytes)?;
-        self.place.device.bus().work(HostWork::Copy(bytes)).await;
+        self.place.core.work(HostWork::Copy(bytes)).await;
         Ok(())
     }
 }

@@ -67,6 +67,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                 let moving = self.move_chunks(to_move.map(Ok), free, |upto| self.has_arrived(upto));
                 try_join!(self.read_remote(announced, filled), moving)?;
             }
+            Path::FromFpga if self.is_direct() => self.write_directly().await?,
             Path::FromFpga | Path::ToPeer => {
                 drop((announced, filled, to_move));
                 try_join!(self.move_from_card(moved), self.write_remote(to_write))?;
@@ -140,9 +141,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         stage: Stage,
         announced: Option<Announced>,
     ) -> impl Stream<Item = Result<Chunk>> {
+        let is_direct = self.is_direct();
         self.pieces(ring, announced).then(move |piece| async move {
             let (bytes, far_offset) = piece?;
-            let slots = vec![self.slot(ring, stage).await];
+            let slots = match is_direct {
+                true => Vec::new(),
+                false => vec![self.slot(ring, stage).await],
+            };
             Ok(Chunk { slots, bytes, far_offset })
         })
     }
@@ -186,12 +191,27 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
 
     /// Moves the card's memory into slots.
     pub async fn move_from_card(&self, moved: mpsc::UnboundedSender<Chunk>) -> Result<()> {
-        let ring = &self.place.from_card;
+        let ring = self.from_card();
         let check = async |mut chunk: Chunk| {
             self.add_to_checksum(ring, &mut chunk).await?;
             Ok(chunk)
         };
         self.move_chunks(self.chunks(ring, Stage::Dma, None), check, pass_to(moved)).await
+    }
+
+    /// Writes memory that stands for a card into the other node's memory.
+    async fn write_directly(&self) -> Result<()> {
+        let ring = &self.place.from_card;
+        let bytes_of = |chunk: &Result<Chunk, _>| chunk.as_ref().map_or(0, Chunk::length);
+        let write = async |chunk: Result<Chunk>| {
+            let mut chunk = chunk?;
+            self.add_to_checksum(ring, &mut chunk).await?;
+            self.exchange(Stage::RdmaWrite, &mut chunk).await?;
+            Ok(chunk.bytes.end)
+        };
+        let chunks = self.chunks(ring, Stage::RdmaWrite, None);
+        let hand_on = |upto| self.has_arrived(upto);
+        stage(self.shared.options.window_bytes, chunks, bytes_of, write, hand_on).await
     }
 
     /// Writes slots into the other node's memory.

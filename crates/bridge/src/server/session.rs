@@ -7,11 +7,11 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 
 use super::transfer::Transfer;
-use super::{ServedCard, ServerEvent, Shared};
+use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
-use crate::messages::{Failure, Reply, Request, TransferRequest};
+use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, TransferRequest};
 use crate::report::Report;
 use crate::slots::ClientId;
 use crate::stage::Stage;
@@ -65,6 +65,10 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             Request::Cards => {
                 let names = shared.places.iter().map(|place| place.name.clone()).collect();
                 control.send(&Reply::Cards(names)).await?;
+            }
+            Request::Survey => {
+                let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
+                control.send(&Reply::Survey(cards.collect())).await?;
             }
             Request::Transfer(request) => {
                 let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
@@ -125,11 +129,14 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     request: &TransferRequest,
 ) -> Result<&'a ServedCard<B, R>> {
     request.check()?;
-    shared.options.guard.check(name, request)?;
+    let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
+    guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
     let place = shared.places.iter().find(|place| place.name == request.card);
-    place.ok_or_else(|| {
+    let place = place.ok_or_else(|| {
         let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
         let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
         BridgeError::new(Stage::Request, NotFound, why)
-    })
+    })?;
+    place.core.check(request)?;
+    Ok(place)
 }

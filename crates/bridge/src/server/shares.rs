@@ -31,6 +31,11 @@ impl Shares {
         self.share_bytes.set(self.share_bytes.get() + bytes as f64 / transfers as f64);
     }
 
+    /// Returns the number of transfers under way.
+    pub fn under_way(&self) -> u64 {
+        self.transfers.get()
+    }
+
     /// Returns what the card has moved so far, and the share, bytes.
     pub fn so_far(&self) -> (u64, f64) {
         (self.bytes.get(), self.share_bytes.get())

@@ -12,12 +12,14 @@ use futures_channel::mpsc;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
+use super::ServerOptions;
 use super::transfer::{Chunk, Replies, Transfer};
 use crate::control::Control;
 use crate::deadline::by;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::Path;
+use crate::slots::Ring;
 use crate::stage::Stage;
 
 /// Slots announced and not fully read: the rest of each, and the time of its announcement.
@@ -26,28 +28,43 @@ type Lent = VecDeque<(Chunk, u64, Picoseconds)>;
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// Makes a transfer to another server's card.
     pub async fn to_peer(&self, to_tell: Replies) -> Result<()> {
-        let ring = &self.place.from_card;
-        let _membership = ring.credits.join(self.client);
         let _under_way = self.place.shares.begin();
-        // The ring is open to remote reads for this transfer only.
+        let (shared, deadline) = (self.shared, self.deadline);
+        let ServerOptions { slots, slot_bytes, .. } = shared.options;
+        let memory = async { Ok(shared.memory.take(slots as u64 * slot_bytes).await) };
+        let what = "waiting for memory that other transfers have";
+        let _memory = by(&shared.clock, deadline, Stage::Registration, what, memory).await?;
+        // The other server may read all of this memory, so nobody else's data are ever in it.
         let read = RemoteAccess { read: true, write: false };
-        let region =
-            self.shared.rdma.register(ring.memory(), read).await.at(Stage::Registration)?;
+        let device = self.place.core.device();
+        let ring = Ring::new(device, &shared.rdma, (slots, slot_bytes), read).await?;
+        let ring = self.lent.get_or_init(|| ring);
+        let result = self.to_other(ring, to_tell).await;
+        // Orders of a transfer that has failed may be at the card: it then ends with the last one.
+        if let Some(buffer) = ring.buffer.clone() {
+            let _ = buffer.unregister().await;
+        }
+        result
+    }
+
+    /// Makes the transfer through a ring that the other server reads.
+    async fn to_other(&self, ring: &Ring<B, R>, to_tell: Replies) -> Result<()> {
+        let _membership = ring.credits.join(self.client);
         let what = "connecting to the other server";
         let clock = &self.shared.clock;
         let (control, peer) =
             by(clock, self.deadline, Stage::Connection, what, self.connect()).await?;
+        let region = &ring.region;
         let moving = async {
-            control.send(&Request::Transfer(self.ask(peer, &region))).await?;
+            control.send(&Request::Transfer(self.ask(peer, region))).await?;
             let (moved, filled) = mpsc::unbounded();
-            let handing_over = self.hand_over(&control, &region, filled);
+            let handing_over = self.hand_over(&control, region, filled);
             futures_util::try_join!(self.move_from_card(moved), handing_over)?;
             Ok(())
         };
         let result = self.beside(moving, |_| Ok(()), to_tell).await;
         // After this, the other server can no longer read from the ring.
         control.connection().close().await;
-        ring.credits.end_quarantine(self.client);
         result
     }
 
@@ -119,7 +136,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                     let why = format!("the other server says: {}", short(&failure.why));
                     return Err(BridgeError::new(failure.stage, Failed, why));
                 }
-                Either::Right(Reply::Cards(_) | Reply::Ready) => {}
+                Either::Right(Reply::Cards(_) | Reply::Survey(_) | Reply::Ready) => {}
             }
         }
     }

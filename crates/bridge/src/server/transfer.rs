@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One transfer of a client: the operations of its stages, and what runs beside them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Range;
 use std::pin::pin;
 
-use crosslane_driver::Target;
+use crosslane_driver::{Device, Target};
 use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Timeout};
-use crosslane_host::{Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection};
+use crosslane_host::{
+    Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RdmaRegion,
+};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::StreamExt;
@@ -15,13 +17,14 @@ use futures_util::future::{Either, select};
 
 use super::shares::UnderWay;
 use super::{ServedCard, Shared};
-use crate::card::{Ended, Order};
+use crate::card::{Ended, Order, Orders};
 use crate::control::Control;
 use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{Reply, Request, TransferRequest};
 use crate::pipeline::Pipeline;
 use crate::report::{Mode, Path, Report, stages_of};
+use crate::served::Core;
 use crate::slots::{ClientId, Membership, Ring, Slot};
 use crate::stage::Stage;
 
@@ -66,6 +69,8 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     /// Deadline of the transfer by the server's clock.
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
+    /// The ring that another server reads, which has no other client's data in it.
+    pub lent: OnceCell<Ring<B, R>>,
     /// Messages to the client.
     replies: mpsc::UnboundedSender<Reply>,
     /// Processor time of the server at the start, if known.
@@ -97,6 +102,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             client,
             request,
             deadline: after(&shared.clock, time),
+            lent: OnceCell::new(),
             replies,
             processor: shared.clock.processor_time(),
             moved_before: place.shares.so_far(),
@@ -115,6 +121,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             (Mode::Pipelined, _) => self.pipelined(to_tell).await?,
         }
         Ok(self.report())
+    }
+
+    /// Returns the ring that takes the card's data.
+    pub fn from_card(&self) -> &Ring<B, R> {
+        self.lent.get().unwrap_or(&self.place.from_card)
     }
 
     /// Takes part in both rings, and in the shares of the card, until the result is dropped.
@@ -213,6 +224,13 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         // Read data lie where they were announced, written data at their own place.
         let offset = if is_read { chunk.far_offset } else { chunk.bytes.start };
         let length = chunk.length();
+        if let Some((region, offset_bytes)) = self.in_place(chunk) {
+            let near = NearEnd { region: region.clone(), offset_bytes };
+            self.network(stage, &near, offset, length).await?;
+            self.place.shares.moved(length);
+            // Says so if a mapped file has lost pages.
+            return Ok(region.memory().read(offset_bytes, &mut [0])?);
+        }
         let slot = chunk.slot()?;
         let near = ring.near(slot);
         slot.lend();
@@ -221,35 +239,92 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         Ok(())
     }
 
+    /// Whether the network reaches the card's memory itself, so that data need no slots.
+    pub fn is_direct(&self) -> bool {
+        let is_memory = matches!(self.request.path, Path::ToFpga | Path::FromFpga);
+        is_memory && self.request.mode == Mode::Pipelined && self.place.core.memory().is_some()
+    }
+
+    /// Returns the place of a chunk without slots in the memory that stands for the card.
+    fn in_place(&self, chunk: &Chunk) -> Option<(&R::Region, u64)> {
+        let region = self.place.core.memory().filter(|_| chunk.slots.is_empty())?;
+        Some((region, self.request.address + chunk.bytes.start))
+    }
+
     /// Has the card move a chunk: to its memory, from it, or through its stream.
     pub async fn dma(&self, chunk: Chunk) -> Result<Chunk> {
+        match &self.place.core {
+            Core::Engine(device, orders) => self.order(device, orders, chunk).await,
+            // The network has moved it, or will.
+            Core::Memory(_) if chunk.slots.is_empty() => Ok(chunk),
+            core => {
+                let length = chunk.length();
+                let begun = self.pipeline.begin(Stage::Dma);
+                if let Some(region) = core.memory() {
+                    self.copy_by_processor(region.memory(), &chunk)?;
+                }
+                self.place.shares.moved(length);
+                self.pipeline.end(Stage::Dma, begun, length).await;
+                Ok(chunk)
+            }
+        }
+    }
+
+    /// Copies a chunk between its slots and the memory that stands for the card, or from slot to
+    /// slot.
+    fn copy_by_processor(&self, memory: &B::Memory, chunk: &Chunk) -> Result<()> {
+        // Of a round trip, which has none, the client may have sent any number.
+        let address = self.request.address.wrapping_add(chunk.bytes.start);
+        let length = chunk.length();
+        let (to_card, from_card) = (self.place.to_card.memory(), self.from_card().memory());
+        match (self.request.path, chunk.slots.as_slice()) {
+            (Path::ToFpga, [slot]) => {
+                to_card.copy_into(slot.start(), memory, address, length)?;
+            }
+            (Path::FromFpga | Path::ToPeer, [slot]) => {
+                memory.copy_into(address, from_card, slot.start(), length)?;
+            }
+            (Path::RoundTrip, [to, from]) => {
+                to_card.copy_into(to.start(), from_card, from.start(), length)?;
+            }
+            _ => return Err(lost_slots()),
+        }
+        Ok(())
+    }
+
+    /// Has a card's engine move a chunk.
+    async fn order(&self, device: &Device<B>, orders: &Orders<B>, chunk: Chunk) -> Result<Chunk> {
         let Self { client, place, request, .. } = self;
         let Chunk { slots, bytes, far_offset } = chunk;
         let length = bytes.end - bytes.start;
-        let part = |ring: &Ring<B, R>, slot: &Slot| (ring.buffer.clone(), slot.range(length));
-        let address = request.address + bytes.start;
+        let part = |ring: &Ring<B, R>, slot: &Slot| {
+            let buffer = ring.buffer.clone().ok_or_else(lost_slots)?;
+            Ok::<_, BridgeError>((buffer, slot.range(length)))
+        };
+        // Of a round trip, which has none, the client may have sent any number.
+        let address = request.address.wrapping_add(bytes.start);
         let (h2c, c2h) = match (request.path, slots.as_slice()) {
             (Path::ToFpga, [slot]) => {
-                let (buffer, range) = part(&place.to_card, slot);
+                let (buffer, range) = part(&place.to_card, slot)?;
                 (Some(Target::Card(buffer, range, address)), None)
             }
             (Path::FromFpga | Path::ToPeer, [slot]) => {
-                let (buffer, range) = part(&place.from_card, slot);
+                let (buffer, range) = part(self.from_card(), slot)?;
                 (None, Some(Target::Card(buffer, range, address)))
             }
             (Path::RoundTrip, [to, from]) => {
-                let (buffer, range) = part(&place.to_card, to);
-                let (back, back_range) = part(&place.from_card, from);
+                let (buffer, range) = part(&place.to_card, to)?;
+                let (back, back_range) = part(&place.from_card, from)?;
                 (Some(Target::Buffer(buffer, range)), Some(Target::Buffer(back, back_range)))
             }
-            _ => return Err(BridgeError::new(Stage::Dma, Failed, "a chunk has lost its slots")),
+            _ => return Err(lost_slots()),
         };
         let begun = self.pipeline.begin(Stage::Dma);
         let (ended, end) = oneshot::channel();
-        let deadline = self.bus_deadline();
+        let deadline = self.bus_deadline(device);
         let order = Order { client: *client, h2c, c2h, deadline, slots, ended, retries: 0 };
         let gone = || BridgeError::new(Stage::Dma, LinkDown, "the card is not served any more");
-        place.orders.unbounded_send(order).map_err(|_| gone())?;
+        orders.unbounded_send(order).map_err(|_| gone())?;
         let Ended { slots, result, retries } = end.await.map_err(|_| gone())?;
         self.pipeline.repeated(Stage::Dma, retries);
         if let Err(error) = result {
@@ -263,9 +338,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Returns the deadline by the clock of the card's bus.
-    fn bus_deadline(&self) -> Picoseconds {
+    fn bus_deadline(&self, device: &Device<B>) -> Picoseconds {
         let left = self.deadline.since(self.shared.clock.now());
-        Picoseconds(self.place.device.bus().now().0.saturating_add(left.0))
+        Picoseconds(device.bus().now().0.saturating_add(left.0))
     }
 
     /// Notes that all bytes before this one have arrived, and tells the client now and then.
@@ -290,15 +365,18 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             return Ok(());
         }
         let length = chunk.length();
-        let range = chunk.slot()?.range(length);
+        let (memory, range) = match self.in_place(chunk) {
+            Some((region, start)) => (region.memory(), start..start + length),
+            None => (ring.memory(), chunk.slot()?.range(length)),
+        };
         let mut hasher = crc32fast::Hasher::new();
         let mut step = vec![0; STEP_BYTES as usize];
         for at in range.clone().step_by(STEP_BYTES as usize) {
             let step = &mut step[..(range.end - at).min(STEP_BYTES) as usize];
-            ring.memory().read(at, step)?;
+            memory.read(at, step)?;
             hasher.update(step);
         }
-        self.place.device.bus().work(HostWork::Copy(length)).await;
+        self.place.core.work(HostWork::Copy(length)).await;
         self.checksums.borrow_mut().push((chunk.bytes.start, hasher));
         Ok(())
     }
@@ -316,7 +394,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 
     fn report(&self) -> Report {
         let Self { shared, request, place, pipeline, .. } = self;
-        let stages = stages_of(request.path).iter().map(|stage| pipeline.statistics(*stage));
+        let is_direct = self.is_direct();
+        let stages = stages_of(request.path).iter();
+        let stages = stages.filter(|stage| !(is_direct && **stage == Stage::Dma));
+        let stages = stages.map(|stage| pipeline.statistics(*stage));
         let processor = shared.clock.processor_time().zip(self.processor);
         let (card_bytes, share_bytes) = place.shares.so_far();
         Report {
@@ -336,6 +417,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             fair_share_bytes: (share_bytes - self.moved_before.1).round() as u64,
         }
     }
+}
+
+/// The error of a chunk that has not the slots of its path.
+fn lost_slots() -> BridgeError {
+    BridgeError::new(Stage::Dma, Failed, "a chunk has lost its slots")
 }
 
 /// Refuses a request that does not belong to a transfer that is under way.

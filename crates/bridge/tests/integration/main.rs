@@ -4,6 +4,8 @@
 mod adapters;
 mod files;
 mod fuzz_control;
+mod hostile;
 mod local;
+mod memory;
 mod server;
 mod support;

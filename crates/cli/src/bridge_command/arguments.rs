@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The command line of `bridge`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
@@ -29,7 +30,7 @@ Examples:
 Examples:
   crosslane bridge key > rnode.key        to be read by its owner only: chmod 600")]
     Key,
-    /// Serve a card of this node to other nodes
+    /// Serve cards or memory of this node to other nodes
     Serve(ServeArguments),
     /// Copy a file into a card's memory
     Put(PutArguments),
@@ -39,6 +40,8 @@ Examples:
     Roundtrip(RoundtripArguments),
     /// Copy a card's memory into the memory of another node's card
     Copy(CopyArguments),
+    /// List the cards of servers, with their memory and load
+    Pool(PoolArguments),
     /// Measure bridged transfers, pipelined or naive, in a lab or on a real network
     Bench(BenchArguments),
 }
@@ -90,18 +93,22 @@ Examples:
   crosslane bridge serve --device lab:kc705:crosslane
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tls --policy policy.toml
+  crosslane bridge serve --device memory=mem:4G --device disk=file:/dev/dax0.0
 
 DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
-real bytes; one card is served. Without a policy file a server listens on this machine only. A
-policy names clients, their keys and the ranges of each card that they may read and write;
-`crosslane bridge key` makes a key. Over tls data are sealed as requests are; adapters and shared
-memory seal requests only.")]
+real bytes. Memory can stand for a card's: mem:SIZE, file:PATH (a file or DAX device, as it is) and
+null:, which takes all data and gives zeros. A lab's cards have to be of one lab. Without a policy
+file a server listens on this machine only. A policy names clients, their keys and the ranges of
+each card that they may read and write; `crosslane bridge key` makes a key. Started by systemd
+(Type=notify), the server tells it when it is ready, and its watchdog that it lives. Over tls data
+are sealed as requests are; adapters and shared memory seal requests only.")]
 pub struct ServeArguments {
-    /// The card to serve: DEVICE, or NAME=DEVICE for a name other than fpga0.
-    #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices),
+    /// A card to serve, any number of times: DEVICE, or NAME=DEVICE for a name other than fpga0,
+    /// fpga1 and so on.
+    #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices), required = true,
         hide_possible_values = true)]
-    pub device: String,
+    pub device: Vec<String>,
     /// Address to listen at; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
     pub listen: String,
@@ -121,12 +128,30 @@ pub struct ServeArguments {
     /// File with the key shared with them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Append each event to this file, as a line of JSON: `crosslane ui --bridge FILE` shows it.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub log: Option<PathBuf>,
+    /// Format of the log on standard error.
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = one_of(&LOG_FORMATS))]
+    pub log: LogFormat,
+    /// Address of this machine at which Prometheus gets the counters; port 0 takes any.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub ring: RingArguments,
 }
+
+/// Format of a server's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Sentences.
+    Text,
+    /// A JSON object on each line.
+    Json,
+}
+
+/// Formats of the log.
+const LOG_FORMATS: [(&str, &str, LogFormat); 2] = [
+    ("text", "Sentences", LogFormat::Text),
+    ("json", "A JSON object on each line", LogFormat::Json),
+];
 
 /// Buffers of a server.
 #[derive(Args, Clone, Copy, Debug)]
@@ -228,6 +253,27 @@ pub struct CopyArguments {
     pub client: ClientArguments,
 }
 
+/// Arguments of `bridge pool`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge pool 127.0.0.1:7471
+  crosslane bridge pool one:7471 other:7471 --network tls --as rnode --key rnode.key
+  crosslane bridge pool --servers pool.txt --json
+
+The list has a server on each line, and remarks behind #. Servers that do not answer are listed
+last, with the reason; the exit code is then 1.")]
+pub struct PoolArguments {
+    /// Addresses of servers.
+    #[arg(value_name = "SERVER")]
+    pub server: Vec<String>,
+    /// File with more of them.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub servers: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
 /// Paths that can be measured.
 pub const PATHS: [(&str, &str, Path); 3] = [
     ("put", "Remote memory to the card's", Path::ToFpga),
@@ -249,6 +295,8 @@ Examples:
   crosslane bridge bench --lab sbdt --path put --size 256K..4M --buffer-size 256K --report bridge
   crosslane bridge bench --lab sbdt:crosslane --path put --size 4M --why
   crosslane bridge bench --network tls --device lab:kc705:crosslane --mode both --size 4M
+  crosslane bridge bench --network tls --device mem:4M --size 4M
+  crosslane bridge bench --lab sbdt:crosslane --latency --path put --size 64..4K --iterations 20
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tls --path put --clients 4
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the
@@ -275,13 +323,15 @@ pub struct BenchArguments {
     /// One mode or both.
     #[arg(long, value_name = "MODE", default_value = "pipelined", value_parser = one_of(&MODES))]
     pub mode: &'static [Mode],
-    /// Bytes of a transfer, or a range of powers of two.
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    pub size: SizeRange,
-    /// Transfers of each kind.
-    #[arg(long, value_name = "N", default_value_t = 3,
-        value_parser = whole::<u32>(1..=10_000))]
-    pub iterations: u32,
+    /// Bytes of a transfer, or a range of powers of two [default: 64M; 64..64K with --latency].
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<SizeRange>,
+    /// Transfers of each kind [default: 3; 1000 with --latency].
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
+    pub iterations: Option<u32>,
+    /// Show how long transfers take, from the fastest to the slowest, with their stages.
+    #[arg(long, conflicts_with_all = ["clients", "why", "report"])]
+    pub latency: bool,
     /// Clients at once, each with a share of the size.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = whole::<u16>(1..=64))]

@@ -17,11 +17,13 @@ use crosslane_report::output::not_written;
 use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
+use super::latency::{self, Latencies, Latency};
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use super::{client_trust, identity, open_network};
 use crate::bench::{explained, parts_of, platform, print_outcome};
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, report_of, write_outcome_page};
+use crate::output;
 use crate::progress::Steps;
 
 /// Largest number of bytes that a naive transfer may have: its memory is got for it.
@@ -34,14 +36,20 @@ fn plan(arguments: &BenchArguments) -> Result<BridgePlan> {
         false => arguments.path.clone(),
     };
     let modes = arguments.mode.to_vec();
-    let sizes: Vec<u64> = arguments.size.sizes().collect();
+    let defaults = if arguments.latency { ("64..64K", 1000) } else { ("64M", 3) };
+    let range = match &arguments.size {
+        Some(range) => range.clone(),
+        None => defaults.0.parse().map_err(usage)?,
+    };
+    let sizes: Vec<u64> = range.sizes().collect();
     let clients = u64::from(arguments.clients);
     if let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4 * clients)) {
         let why = format!("--size {size}: each of {clients} clients needs a multiple of 4 B");
         return Err(usage(why));
     }
     let timeout = Picoseconds(arguments.client.timeout * 1_000_000_000_000);
-    let (iterations, seed) = (arguments.iterations.into(), arguments.seed as u32);
+    let iterations = arguments.iterations.unwrap_or(defaults.1).into();
+    let seed = arguments.seed as u32;
     Ok(BridgePlan { paths, modes, sizes, iterations, seed, timeout })
 }
 
@@ -57,7 +65,7 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     let options =
         server_options(&arguments.ring).with_most_naive_bytes(MOST_NAIVE_BYTES).with_pace(pace);
     let steps = Steps::new(plan.kinds().len() as u64, "kinds of transfers");
-    let (lines, place) = match (&lab, &arguments.target) {
+    let (measured, place) = match (&lab, &arguments.target) {
         (Some(lab), _) => in_lab(arguments, &plan, options.clone(), lab, &steps)?,
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
@@ -66,15 +74,32 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
             let (network, why) = open_network(arguments.client.network, &server, &clock, &trust)?;
             let running = async {
                 let clients = connect(arguments, &network, &clock, &server).await?;
-                measured(&plan, &clients, place, &steps).await
+                measured(arguments, &plan, &clients, place, &steps).await
             };
-            let lines = futures_executor::block_on(running)?;
-            (lines, format!("network: {}, because {why}", network.name()))
+            let measured = futures_executor::block_on(running)?;
+            (measured, format!("network: {}, because {why}", network.name()))
         }
         (None, None) => in_this_program(arguments, &plan, options.clone(), &steps)?,
     };
-    let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
     steps.finish();
+    let lines = match measured {
+        Measured::Transfers(lines) => lines,
+        Measured::Latencies(latencies) => {
+            match arguments.client.json {
+                true => output::print_json(&Latencies {
+                    schema: SCHEMA,
+                    bench: "bridge latency",
+                    place: &place,
+                    seed: arguments.seed,
+                    latencies: &latencies,
+                })?,
+                false => output::print(&latency::text(&latencies, &place))?,
+            }
+            let is_wrong = latencies.iter().any(Latency::is_wrong);
+            return if is_wrong { Err(CommandError::Run) } else { Ok(()) };
+        }
+    };
+    let is_wrong = lines.iter().any(|line| line.wrong_words > 0);
     let lines = match &lab {
         Some(lab) if arguments.why => with_why(arguments, &plan, &options, lab, lines),
         _ => lines,
@@ -91,13 +116,24 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     }
 }
 
+/// What was measured.
+enum Measured {
+    Transfers(Vec<BridgeTransfer>),
+    Latencies(Vec<Latency>),
+}
+
 async fn measured<R: Rdma, C: Clock>(
+    arguments: &BenchArguments,
     plan: &BridgePlan,
     clients: &[Client<R, C>],
     place: (&str, u64),
     steps: &Steps,
-) -> Result<Vec<BridgeTransfer>> {
-    plan.measure(clients, place, steps).await.map_err(failed)
+) -> Result<Measured> {
+    if arguments.latency {
+        let latencies = latency::measure(plan, &clients[0], place, steps).await;
+        return latencies.map(Measured::Latencies).map_err(failed);
+    }
+    plan.measure(clients, place, steps).await.map(Measured::Transfers).map_err(failed)
 }
 
 fn failed(error: ExperimentError) -> CommandError {
@@ -130,16 +166,17 @@ fn in_lab(
     options: ServerOptions,
     lab: &Lab,
     steps: &Steps,
-) -> Result<(Vec<BridgeTransfer>, String)> {
+) -> Result<(Measured, String)> {
     let nodes = TwoNodes::find(lab)?;
     let clients = arguments.clients.into();
     let card = nodes.card().to_owned();
-    let program =
-        async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0), steps).await;
+    let program = async |_: &Simulation, clients: Vec<_>| {
+        measured(arguments, plan, &clients, (&card, 0), steps).await
+    };
     let name = format!("bridge in lab {}", lab.name());
     let (lines, _) = nodes.run(lab, arguments.seed, &name, options, clients, program)?;
     let place = format!("lab {}, simulated time", platform(Where::Lab(lab)).name());
-    Ok((lines.map_err(failed)?, place))
+    Ok((lines?, place))
 }
 
 /// Searches for the limits of each kind of transfers that was made in a lab.
@@ -169,7 +206,7 @@ fn in_this_program(
     plan: &BridgePlan,
     options: ServerOptions,
     steps: &Steps,
-) -> Result<(Vec<BridgeTransfer>, String)> {
+) -> Result<(Measured, String)> {
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
     let choice = arguments.client.network.or(Some(Provider::Tls));
@@ -177,10 +214,14 @@ fn in_this_program(
     let trust = Trust { accept: client.present.iter().cloned().collect(), ..client };
     let (network, why) = open_network(choice, "127.0.0.1:0", &clock, &trust)?;
     let device = &arguments.device;
+    if device == "null:" {
+        let why = "it keeps nothing, and this benchmark compares all data: take mem:SIZE";
+        return Err(usage(format!("--device {device}: {why}")));
+    }
     let (lines, name) = on_card(device, async |card| {
         beside((&network, &clock), card, options, async |server| {
             let clients = connect(arguments, &network, &clock, &server).await?;
-            measured(plan, &clients, (DEFAULT_NAME, 0), steps).await
+            measured(arguments, plan, &clients, (DEFAULT_NAME, 0), steps).await
         })
         .await
     })?;

@@ -5,6 +5,9 @@
 pub mod arguments;
 mod bench;
 mod client;
+mod latency;
+mod monitor;
+mod pool;
 mod serve;
 
 use std::path::Path;
@@ -36,6 +39,7 @@ pub fn run(command: &BridgeCommand) -> Result<()> {
         BridgeCommand::Roundtrip(arguments) => client::roundtrip(arguments),
         BridgeCommand::Copy(arguments) => client::copy(arguments),
         BridgeCommand::Serve(arguments) => serve::run(arguments),
+        BridgeCommand::Pool(arguments) => pool::run(arguments),
         BridgeCommand::Bench(arguments) => bench::run(arguments),
     }
 }

@@ -1,34 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
+//! `crosslane bridge serve`: cards, of this machine or of a lab, beside a real network.
 
-use std::fs::{File, OpenOptions};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use crosslane::bridge::{Guard, Identity, Key, Policy, Report, Server, ServerEvent, ServerOptions};
+use crosslane::bridge::{Guard, Identity, Key, Policy, Served, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network, SharedKey, Trust};
-use crosslane::open::{AnyBus, AnyRdma, Device, Session};
-use crosslane_report::output::OutputError;
-use serde::Serialize;
+use crosslane::open::{AnyBus, AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
 use super::arguments::{RingArguments, ServeArguments};
+use super::monitor::{Monitor, ready_and_alive};
 use super::{open_network, random_key, read_key};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 
-/// Name of a card without a given one.
+/// Name of the first card without a given one.
 pub const DEFAULT_NAME: &str = "fpga0";
 
-/// Splits `NAME=DEVICE`; without a name, the card is fpga0.
-fn card_name(text: &str) -> Result<(&str, &str)> {
-    let (name, device) = text.split_once('=').unwrap_or((DEFAULT_NAME, text));
-    if name.is_empty() || name.contains(['/', ':']) {
+/// Splits `NAME=DEVICE`; without a name, a card is fpga0, fpga1 and so on by its place. An equals
+/// sign behind the colon of a device belongs to a path.
+fn card_name(text: &str, number: usize) -> Result<(String, DeviceName)> {
+    let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
+    let (name, device) =
+        named.map_or_else(|| (format!("fpga{number}"), text), |(name, rest)| (name.into(), rest));
+    if name.is_empty() || name.contains('/') {
         let why = format!("--device {text}: a card's name has no / and no : in it");
         return Err(usage(why));
     }
-    Ok((name, device))
+    Ok((name, device.parse()?))
+}
+
+/// Returns the names of cards and their devices.
+fn card_names(texts: &[String]) -> Result<(Vec<String>, Vec<DeviceName>)> {
+    let mut names: Vec<String> = Vec::new();
+    let mut devices = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let (name, device) = card_name(text, number)?;
+        if names.contains(&name) {
+            let why = "another card has this name: write NAME=DEVICE for one of them";
+            return Err(usage(format!("--device {text}: {name}: {why}")));
+        }
+        names.push(name);
+        devices.push(device);
+    }
+    Ok((names, devices))
 }
 
 /// Returns a server's settings, except its guard.
@@ -40,29 +53,44 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
         .with_window_bytes(ring.window)
 }
 
-/// Runs a program beside a real network on the first card of a name; no other is opened.
-///
-/// # Errors
-/// A name without a card, a card that cannot be opened, and the program's errors.
-pub fn on_card<T>(name: &str, program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T>) -> Result<T> {
-    let session = Session::open(name)?;
-    session.run_free(async {
-        let device = session.device(0).await;
-        let failed = |error| CommandError::Failed(format!("{}: {error}", session.cards()[0].name));
-        program(device.map_err(failed)?).await
-    })
+/// Cards to be served, with their names.
+pub struct NamedCards<'a> {
+    cards: &'a Cards,
+    names: Vec<String>,
 }
 
-/// Makes the server of a card on a real network; also returns the network's name.
+/// Runs a program beside a real network on a card of this name.
+///
+/// # Errors
+/// A name without a card, and the program's errors.
+pub fn on_card<T>(
+    device: &str,
+    program: impl AsyncFnOnce(NamedCards<'_>) -> Result<T>,
+) -> Result<T> {
+    let cards = Cards::open(&[device.parse()?], SessionOptions::default())?;
+    let named = NamedCards { cards: &cards, names: vec![DEFAULT_NAME.to_owned()] };
+    cards.run_free(program(named))
+}
+
+/// Makes the server of cards on a real network; also returns the network's name.
 async fn server(
     (network, clock): (&Network, &MachineClock),
-    (name, card): (&str, Device<AnyBus>),
+    NamedCards { cards, names }: NamedCards<'_>,
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
 ) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String)> {
-    let rdma = AnyRdma::new(network.clone(), card.bus());
+    let rdma = cards.rdma(network.clone());
     let words = rdma.name();
-    let cards = vec![(name.to_owned(), card)];
+    let mut served: Vec<(String, Served<AnyBus>)> = Vec::new();
+    for (number, name) in names.into_iter().enumerate() {
+        let card = match cards.card(number).await.map_err(CommandError::failed)? {
+            Opened::Engine(device) => Served::Engine(device),
+            Opened::Memory(memory) => Served::Memory(memory),
+            Opened::Null => Served::Null,
+        };
+        served.push((name, card));
+    }
+    let cards = served;
     let server = Server::new(cards, rdma, clock.clone(), options, tell).await?;
     Ok((server, words))
 }
@@ -72,7 +100,7 @@ async fn server(
 /// # Errors
 /// Invalid arguments, a network that cannot be used, or a device that fails as a whole.
 pub fn run(arguments: &ServeArguments) -> Result<()> {
-    let (card, device_name) = card_name(&arguments.device)?;
+    let (names, devices) = card_names(&arguments.device)?;
     let guard = match &arguments.policy {
         Some(path) => Guard::Keys(Policy::read(path, random_key()?)?),
         None => Guard::Open,
@@ -84,17 +112,27 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         .with_identity(Identity { name: arguments.name.clone(), key });
     let tell = teller(arguments.log.clone())?;
     let (listen, choice) = (&arguments.listen, arguments.network);
-    on_card(device_name, async |device| {
-        // After the card, so that a wrong name is reported first.
+    let cards = Cards::open(&devices, SessionOptions::default())?;
+    let list = names.iter().zip(&devices).map(|(name, device)| format!("{name} ({device})"));
+    let list = list.collect::<Vec<_>>().join(", ");
+    cards.run_free(async {
+        // After the cards, so that a wrong name is reported first.
         let clock = MachineClock::new();
         let (network, why) = open_network(choice, listen, &clock, &trust)?;
-        let (server, name) = server((&network, &clock), (card, device), options, tell).await?;
+        let cards = NamedCards { cards: &cards, names };
+        let monitor = Monitor::new(arguments.log);
+        let metrics =
+            arguments.metrics.map(|address| monitor.serve(address, &clock)).transpose()?;
+        let tell = move |event: &ServerEvent| monitor.tell(event);
+        let (server, name) = server((&network, &clock), cards, options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
+        let metrics = metrics.map(|address| format!("counters: http://{address}/metrics\n"));
         output::print(&format!(
-            "serving {card} ({device_name}) at {address}\nnetwork: {name}, because {why}\n"
+            "serving {list} at {address}\nnetwork: {name}, because {why}\n{}",
+            metrics.unwrap_or_default()
         ))?;
-        server.serve(listener, std::future::pending()).await?;
+        server.serve(listener, ready_and_alive(&clock, &address)).await?;
         Ok(())
     })
 }
@@ -109,47 +147,6 @@ fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust 
     Trust { accept, present: key.map(shared), everybody: arguments.trust_network }
 }
 
-/// An event as a line of the log.
-#[derive(Serialize)]
-struct LogLine<'a> {
-    /// Time since 1970, ms.
-    time_ms: u64,
-    text: String,
-    report: Option<&'a Report>,
-}
-
-/// Returns what is told of events: standard error, and the log if there is one.
-fn teller(log: Option<PathBuf>) -> Result<impl Fn(&ServerEvent) + 'static> {
-    // One that cannot be written is reported before anything is served.
-    log.as_deref().map(opened).transpose()?;
-    Ok(move |event: &ServerEvent| {
-        let text = event.to_string();
-        output::print_hint(&text);
-        let Some(path) = &log else { return };
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let report = match event {
-            ServerEvent::Done { report, .. } => Some(&**report),
-            _ => None,
-        };
-        let time_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let line = serde_json::to_string(&LogLine { time_ms, text, report });
-        // Opened for each event: it may have been moved away meanwhile.
-        let written = opened(path).and_then(|mut file| {
-            let line = line.map_err(CommandError::failed)? + "\n";
-            file.write_all(line.as_bytes()).map_err(|error| OutputError::file(path, error).into())
-        });
-        if let Err(error) = written {
-            output::print_error(&error.to_string());
-        }
-    })
-}
-
-/// Opens a log to write behind its end.
-fn opened(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().append(true).create(true).open(path);
-    file.map_err(|error| OutputError::file(path, error).into())
-}
-
 /// Runs a program with the address of a server in the same process. Returns its result and the name
 /// of the server's network.
 ///
@@ -157,12 +154,11 @@ fn opened(path: &Path) -> Result<File> {
 /// Errors of the program and of the server.
 pub async fn beside<T>(
     (network, clock): (&Network, &MachineClock),
-    card: Device<AnyBus>,
+    cards: NamedCards<'_>,
     options: ServerOptions,
     program: impl AsyncFnOnce(String) -> Result<T>,
 ) -> Result<(T, String)> {
-    let named = (DEFAULT_NAME, card);
-    let (server, name) = server((network, clock), named, options, |_| {}).await?;
+    let (server, name) = server((network, clock), cards, options, |_| {}).await?;
     let listener = server.listen("127.0.0.1:0").await?;
     let address = listener.address();
     let (stop, stopped) = futures_channel::oneshot::channel::<()>();
@@ -186,9 +182,19 @@ mod tests {
 
     #[test]
     fn a_card_has_the_name_that_is_given() {
-        assert_eq!(card_name("lab:kc705").ok(), Some(("fpga0", "lab:kc705")));
-        assert_eq!(card_name("big=lab:sbdt/pac").ok(), Some(("big", "lab:sbdt/pac")));
-        assert!(card_name("a/b=lab:kc705").is_err());
-        assert!(card_name("=lab:kc705").is_err());
+        let read = |text| card_name(text, 3).ok().map(|(name, device)| (name, device.to_string()));
+        let is = |name: &str, device: &str| Some((name.to_owned(), device.to_owned()));
+        assert_eq!(read("lab:kc705"), is("fpga3", "lab:kc705"));
+        assert_eq!(read("big=lab:sbdt/pac"), is("big", "lab:sbdt/pac"));
+        assert_eq!(read("file:/a=b"), is("fpga3", "file:/a=b"));
+        assert_eq!(read("big=file:/a=b"), is("big", "file:/a=b"));
+        for wrong in ["a/b=lab:kc705", "=lab:kc705", "kc705", "a=mem:5"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        let names = |texts: &[&str]| {
+            card_names(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["null:", "a=null:", "null:"]).unwrap().0, ["fpga0", "a", "fpga2"]);
+        assert!(names(&["null:", "fpga0=null:"]).is_err());
     }
 }

@@ -31,7 +31,7 @@ Examples:
   crosslane ui
   crosslane ui rosta:crosslane --open
   crosslane ui my-lab.toml --port 8080
-  crosslane ui --bridge bridge.log        with `crosslane bridge serve --log bridge.log` beside it
+  crosslane ui --bridge bridge.log        of `crosslane bridge serve --log json 2> bridge.log`
 
 The page is that of the documentation's lab in a browser, but runs are made by this program, on all
 cores, and it also shows the cards of this machine and runs transfers on them. The address holds a

@@ -2,7 +2,10 @@
 //! The bridge as a user runs it: servers and clients are processes, networks are real ones, the
 //! card is a lab's, in the server or behind a socket.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -39,12 +42,13 @@ fn program() -> &'static str {
 impl Server {
     fn with(mut command: Command, arguments: &str) -> Self {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
+        command.stderr(Stdio::null());
         Self::start(command)
     }
 
-    /// Starts one, and waits until it says where it is.
+    /// Starts one whose log goes where the command says, and waits until it says where it is.
     pub fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let [mut line, mut network] = [String::new(), String::new()];
@@ -150,6 +154,90 @@ fn a_round_trip_compares_and_a_copy_goes_to_another_server() {
     succeed(client(format!("copy {from} {to} {bytes}")));
     succeed(client(format!("get {to} {back} {bytes}")));
     assert_same(&sent, &back);
+}
+
+#[test]
+fn memory_a_file_and_nothing_are_cards_of_one_server() {
+    let folder = folder("memory");
+    let bytes = 3 * MIB + 5;
+    let sent = file(&folder, "sent", bytes);
+    let [back, disk] = ["back", "disk"].map(|name| folder.join(name));
+    let (back, disk) = (back.to_str().expect("text"), disk.to_str().expect("text"));
+    File::create(disk).and_then(|file| file.set_len(4 << 20)).expect("it can be made");
+    let cards = format!("--device memory=mem:8M --device disk=file:{disk} --device null:");
+    let arguments = format!("{cards} --listen 127.0.0.1:0 --network tls");
+    let server = Server::with(Command::new(program()), &arguments);
+    assert!(server.network.contains("in the memory itself"), "{}", server.network);
+    let place = |card: &str| format!("{}/{card}", server.address);
+    for card in ["memory:0x400000", "disk", "fpga2"] {
+        let put = succeed(client(format!("put {sent} {} --network tls", place(card))));
+        let stages = put["transfers"][0]["stages"].as_array().expect("a list").len();
+        assert_eq!(stages, if card == "fpga2" { 2 } else { 1 }, "no slots, no DMA: {put}");
+    }
+    // What is put into the file's card is in the file.
+    let whole = std::fs::read(disk).expect("readable");
+    assert!(whole[..bytes] == std::fs::read(&sent).expect("readable"));
+    for card in ["memory:0x400000", "disk"] {
+        let get = format!("get {} {back} --bytes {bytes} --network tls", place(card));
+        succeed(client(get));
+        assert_same(&sent, back);
+    }
+    succeed(client(format!("roundtrip {sent} {} --network tls", place("memory"))));
+    // The file is made shorter: that ends its transfers, and the server serves on.
+    File::options().write(true).open(disk).and_then(|file| file.set_len(4096)).expect("shorter");
+    let put = format!("put {sent} {} --network tls --retries 0", place("disk"));
+    let Run { code, stderr, .. } = Run::of(&mut client(put));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("a mapped file of 4194304 B has lost pages"), "{stderr}");
+    succeed(client(format!("put {sent} {} --network tls", place("memory"))));
+}
+
+#[test]
+fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
+    let folder = folder("watched");
+    let socket = folder.join("notify");
+    let _ = std::fs::remove_file(&socket);
+    let systemd = UnixDatagram::bind(&socket).expect("a socket");
+    systemd.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+    let heard = || {
+        let mut message = [0; 256];
+        let length = systemd.recv(&mut message).expect("the server tells it");
+        String::from_utf8_lossy(&message[..length]).into_owned()
+    };
+    // A port that was free a moment ago.
+    let metrics = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
+    let mut command = Command::new(program());
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "100000");
+    let cards = "--device mem:64K --device zero=null: --listen 127.0.0.1:0 --network tls";
+    let server = Server::with(command, &format!("{cards} --log json --metrics {metrics}"));
+    assert!(heard().contains("READY=1"));
+    assert!([heard(), heard()].iter().all(|message| message.contains("WATCHDOG=1")));
+    let sent = file(&folder, "sent", 4096);
+    succeed(client(format!("put {sent} {}/fpga0 --network tls", server.address)));
+    let get = |page: &str| {
+        let mut stream = TcpStream::connect(metrics).expect("it listens");
+        let request = format!("GET {page} HTTP/1.1\r\nHost: here\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    let counters = get("/metrics");
+    assert!(counters.starts_with("HTTP/1.1 200 OK\r\n"), "{counters}");
+    for line in ["transfers_total{path=\"put\"} 1", "bytes_total{path=\"put\"} 4096"] {
+        let line = format!("crosslane_bridge_{line}");
+        assert!(counters.lines().any(|one| one == line), "{line}: {counters}");
+    }
+    assert!(get("/other").starts_with("HTTP/1.1 404"));
+    let pool = succeed(client(format!("pool {} --network tls", server.address)));
+    let cards = pool["servers"][0]["cards"].as_array().expect("a list");
+    assert_eq!((&cards[0]["name"], &cards[0]["memory_bytes"]), (&"fpga0".into(), &65_536.into()));
+    assert_eq!((&cards[0]["moved_bytes"], &cards[1]["kind"]), (&4096.into(), &"null".into()));
+    // One that does not answer is listed with the reason.
+    let Run { code, stdout, .. } =
+        Run::of(&mut client(format!("pool {} 127.0.0.1:9 --network tls", server.address)));
+    assert_eq!(code, 1, "{stdout}");
+    assert!(stdout.contains("zero") && stdout.contains("127.0.0.1:9: "), "{stdout}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const PAGES: [&str; 47] = [
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
     "validate", "compare", "fit", "device", "device list", "device info", "device bind",
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
-    "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get",
+    "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get", "bridge pool",
     "bridge roundtrip", "bridge copy", "bridge bench", "completions", "calibrate", "manual",
     "merge", "ui",
 ];
@@ -122,6 +122,8 @@ fn the_examples_work() {
             std::fs::write(folder.join("my-lab.toml"), lab).unwrap();
             std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
             std::fs::write(folder.join("flows.csv"), FLOWS).unwrap();
+            std::fs::write(folder.join("pool.txt"), "127.0.0.1:7471   # the server above\n")
+                .unwrap();
             std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
             for dump in ["server.txt", "nccl.xml"] {
                 let dumps = concat!(env!("CARGO_MANIFEST_DIR"), "/../twin/tests/dumps");

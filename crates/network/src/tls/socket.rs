@@ -138,6 +138,25 @@ impl Socket {
         }
     }
 
+    /// As [`again`](Self::again), with memory that may be of a file: the kernel refuses pages that
+    /// it has lost, until they are replaced.
+    fn mending(
+        &self,
+        (place, at, bytes): (&Place<'_>, usize, usize),
+        what: PollFlags,
+        mut call: impl FnMut() -> Result<usize>,
+    ) -> Result<usize> {
+        match self.again(what, &mut call) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::EFAULT)
+                    && place.with(|mapping| mapping.mend(at, bytes)) == Some(true) =>
+            {
+                self.again(what, call)
+            }
+            done => done,
+        }
+    }
+
     /// Waits for bytes; 0 at the end of the stream.
     ///
     /// # Errors
@@ -182,7 +201,7 @@ impl Socket {
         let mut is_lent = true;
         while is_lent && bytes > 0 {
             let most = bytes.min(MOST_AT_ONCE);
-            let sent = self.again(PollFlags::OUT, || {
+            let sent = self.mending((place, at, most), PollFlags::OUT, || {
                 let sent = place.with(|mapping| {
                     let from = mapping.bytes_at(at, most);
                     // SAFETY: `bytes_at` has checked the bounds; the kernel reads the pages
@@ -208,7 +227,7 @@ impl Socket {
     pub fn read_memory(&self, place: &Place<'_>, at: usize, bytes: usize) -> Result<Option<usize>> {
         let mut is_lent = true;
         let most = bytes.min(MOST_AT_ONCE);
-        let got = self.again(PollFlags::IN, || {
+        let got = self.mending((place, at, most), PollFlags::IN, || {
             let got = place.with(|mapping| {
                 let into = mapping.bytes_at(at, most);
                 // SAFETY: as for sending; words of the memory may be torn, as by any device.

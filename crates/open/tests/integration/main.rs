@@ -4,6 +4,7 @@
 mod bridge;
 mod device;
 mod direct;
+mod memory;
 mod staged;
 mod support;
 mod trouble;

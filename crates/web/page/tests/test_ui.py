@@ -14,7 +14,7 @@ from test_lab_page import PATIENCE_MS, PROGRAM, SITE, PageCase, check_contrasts
 
 # An event of a bridge server, as it logs them.
 EVENT = {
-    "time_ms": 1_700_000_000_000,
+    "time": 1_700_000_000.5,
     "text": "rnode: 1048576 B remote -> FPGA",
     "report": {
         "path": "ToFpga",

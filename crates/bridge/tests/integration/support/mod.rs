@@ -6,6 +6,7 @@ pub mod network;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crosslane_bridge::messages::{Hello, MAGIC, VERSION, encode};
 use crosslane_bridge::{
     BridgeError, CardPlace, Client, Identity, MemoryPart, Server, ServerEvent, ServerOptions,
     TransferOptions,
@@ -172,6 +173,12 @@ impl Scene {
         let region = self.network.register(&memory, RemoteAccess::READ_WRITE).await;
         MemoryPart { region: region.expect("it can be"), range: 0..bytes }
     }
+}
+
+/// A greeting without a key.
+pub fn hello(name: &str) -> Vec<u8> {
+    let name = name.to_owned();
+    encode(&Hello { magic: MAGIC, version: VERSION, name, handshake: Vec::new() }).expect("short")
 }
 
 pub fn pattern(bytes: u64, seed: u8) -> Vec<u8> {

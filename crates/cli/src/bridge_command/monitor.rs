@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A server as others watch it: its log, counters for Prometheus, and systemd.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crosslane::bridge::{Path, Report, ServerEvent};
+use crosslane::host::{Clock, lock};
+use crosslane::network::MachineClock;
+use crosslane::pcie::units::Picoseconds;
+use sd_notify::NotifyState;
+use serde::Serialize;
+
+use super::arguments::LogFormat;
+use crate::error::{CommandError, Result, usage};
+use crate::output;
+
+/// Longest request for the counters, bytes, and time for it.
+const MOST_REQUEST_BYTES: usize = 4096;
+const REQUEST_TIME: Duration = Duration::from_secs(2);
+
+/// What a server has done since it began.
+#[derive(Default)]
+struct Counters {
+    clients: u64,
+    /// Connections that were refused or lost, by stage.
+    lost: BTreeMap<String, u64>,
+    /// Transfers, bytes and seconds by path.
+    transfers: BTreeMap<&'static str, (u64, u64, f64)>,
+    /// Transfers that failed or were refused, by stage.
+    failed: BTreeMap<String, u64>,
+    /// Bytes, operations and busy seconds by stage.
+    stages: BTreeMap<String, (u64, u64, f64)>,
+}
+
+/// Hears of all events of a server.
+#[derive(Clone)]
+pub struct Monitor {
+    format: LogFormat,
+    counters: Arc<Mutex<Counters>>,
+}
+
+/// An event in the log, as JSON.
+#[derive(Serialize)]
+struct Line<'a> {
+    /// Seconds since 1970.
+    time: f64,
+    event: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stage: Option<String>,
+    /// Why it failed, or why it was not faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    /// The line that a log of text has.
+    text: String,
+    /// Everything that a complete transfer says of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a Report>,
+}
+
+/// The command that makes transfers of a path.
+const fn command_of(path: Path) -> &'static str {
+    match path {
+        Path::ToFpga => "put",
+        Path::FromFpga => "get",
+        Path::RoundTrip => "roundtrip",
+        Path::ToPeer => "copy",
+    }
+}
+
+const fn seconds(ps: u64) -> f64 {
+    ps as f64 / 1e12
+}
+
+impl<'a> Line<'a> {
+    fn of(event: &'a ServerEvent) -> Self {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64());
+        let (client, peer, path, bytes, seconds, stage, why, report) =
+            (None, None, None, None, None, None, None, None);
+        let text = event.to_string();
+        let line =
+            Self { time, event: "", client, peer, path, bytes, seconds, stage, why, text, report };
+        match event {
+            ServerEvent::Greeted { client, peer } => {
+                Self { event: "connected", client: Some(client), peer: Some(peer), ..line }
+            }
+            ServerEvent::Lost { peer, error } => Self {
+                event: "lost",
+                peer: Some(peer),
+                stage: Some(error.stage.to_string()),
+                why: Some(error.why.to_string()),
+                ..line
+            },
+            ServerEvent::Done { client, report } => Self {
+                event: "done",
+                client: Some(client),
+                path: Some(command_of(report.path)),
+                bytes: Some(report.bytes),
+                seconds: Some(self::seconds(report.elapsed_ps)),
+                why: Some(report.why_not_faster()),
+                report: Some(report),
+                ..line
+            },
+            ServerEvent::Failed { client, error } => Self {
+                event: "failed",
+                client: Some(client),
+                bytes: Some(error.arrived_bytes),
+                stage: Some(error.stage.to_string()),
+                why: Some(error.why.to_string()),
+                ..line
+            },
+        }
+    }
+}
+
+impl Counters {
+    fn add(&mut self, event: &ServerEvent) {
+        match event {
+            ServerEvent::Greeted { .. } => self.clients += 1,
+            ServerEvent::Lost { error, .. } => {
+                *self.lost.entry(error.stage.to_string()).or_default() += 1;
+            }
+            ServerEvent::Failed { error, .. } => {
+                *self.failed.entry(error.stage.to_string()).or_default() += 1;
+            }
+            ServerEvent::Done { report, .. } => {
+                let sums = self.transfers.entry(command_of(report.path)).or_default();
+                sums.0 += 1;
+                sums.1 += report.bytes;
+                sums.2 += seconds(report.elapsed_ps);
+                for stage in &report.stages {
+                    let sums = self.stages.entry(stage.stage.to_string()).or_default();
+                    sums.0 += stage.bytes;
+                    sums.1 += stage.operations;
+                    sums.2 += seconds(stage.busy_ps);
+                }
+            }
+        }
+    }
+
+    /// Formats them for Prometheus (text format 0.0.4).
+    fn text(&self, processor_s: Option<f64>) -> String {
+        let mut text = String::new();
+        let mut family =
+            |name: &str, help: &str, values: &mut dyn Iterator<Item = (String, f64)>| {
+                let name = format!("crosslane_bridge_{name}_total");
+                // Writing to a string does not fail.
+                let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
+                for (labels, value) in values {
+                    let _ = writeln!(text, "{name}{labels} {value}");
+                }
+            };
+        let by = |label: &str, value: &str| format!("{{{label}=\"{value}\"}}");
+        let all = |value: f64| std::iter::once((String::new(), value));
+        family("clients", "Clients that have authenticated.", &mut all(self.clients as f64));
+        let counts = |map: &BTreeMap<String, u64>| {
+            let counts = map.iter().map(|(stage, count)| (by("stage", stage), *count as f64));
+            counts.collect::<Vec<_>>().into_iter()
+        };
+        family("lost_connections", "Connections refused or lost.", &mut counts(&self.lost));
+        family("failed_transfers", "Transfers failed or refused.", &mut counts(&self.failed));
+        let paths = |value: fn(&(u64, u64, f64)) -> f64| {
+            self.transfers.iter().map(move |(path, sums)| (by("path", path), value(sums)))
+        };
+        family("transfers", "Transfers that are complete.", &mut paths(|it| it.0 as f64));
+        family("bytes", "Bytes of complete transfers.", &mut paths(|it| it.1 as f64));
+        family("seconds", "Seconds of complete transfers.", &mut paths(|it| it.2));
+        let stages = |value: fn(&(u64, u64, f64)) -> f64| {
+            self.stages.iter().map(move |(stage, sums)| (by("stage", stage), value(sums)))
+        };
+        family("stage_bytes", "Bytes moved by a stage.", &mut stages(|it| it.0 as f64));
+        family("stage_operations", "Operations of a stage.", &mut stages(|it| it.1 as f64));
+        family("stage_busy_seconds", "Seconds with operations.", &mut stages(|it| it.2));
+        if let Some(processor_s) = processor_s {
+            family("processor_seconds", "Processor seconds of the server.", &mut all(processor_s));
+        }
+        text
+    }
+}
+
+impl Monitor {
+    /// Makes one with this format of its log.
+    pub fn new(format: LogFormat) -> Self {
+        Self { format, counters: Arc::default() }
+    }
+
+    /// Counts an event and writes it into the log.
+    pub fn tell(&self, event: &ServerEvent) {
+        lock(&self.counters).add(event);
+        match self.format {
+            LogFormat::Text => output::print_hint(&event.to_string()),
+            LogFormat::Json => output::print_log(&Line::of(event)),
+        }
+    }
+
+    /// Answers requests for the counters at an address of this machine, from a thread. Returns the
+    /// address.
+    ///
+    /// # Errors
+    /// An address that others can reach, or that is taken.
+    pub fn serve(&self, address: SocketAddr, clock: &MachineClock) -> Result<SocketAddr> {
+        if !address.ip().is_loopback() {
+            let why = "the counters are for this machine only: take an address like 127.0.0.1:9100";
+            return Err(usage(format!("--metrics {address}: {why}")));
+        }
+        let failed = |error| CommandError::Failed(format!("--metrics {address}: {error}"));
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (monitor, clock) = (self.clone(), clock.clone());
+        let answering = move || {
+            for stream in listener.incoming().flatten() {
+                // Whoever asks and goes has lost nothing.
+                let _ = monitor.answer(stream, &clock);
+            }
+        };
+        let thread = std::thread::Builder::new().name("crosslane-metrics".into());
+        thread.spawn(answering).map_err(failed)?;
+        Ok(address)
+    }
+
+    fn answer(&self, mut stream: TcpStream, clock: &MachineClock) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(REQUEST_TIME))?;
+        stream.set_write_timeout(Some(REQUEST_TIME))?;
+        let mut request = Vec::new();
+        let mut piece = [0; 512];
+        while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+            let got = stream.read(&mut piece)?;
+            request.extend_from_slice(&piece[..got]);
+            if got == 0 || request.len() > MOST_REQUEST_BYTES {
+                return Ok(());
+            }
+        }
+        let is_known = [&b"GET /metrics "[..], b"GET / "].iter().any(|it| request.starts_with(it));
+        let processor = clock.processor_time().map(Picoseconds::as_seconds);
+        let (status, text) = match is_known {
+            true => ("200 OK", lock(&self.counters).text(processor)),
+            false => ("404 Not Found", "the counters are at /metrics\n".to_owned()),
+        };
+        let kind = "text/plain; version=0.0.4; charset=utf-8";
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            text.len()
+        );
+        stream.write_all(head.as_bytes())?;
+        stream.write_all(text.as_bytes())
+    }
+}
+
+/// Tells systemd, if it started this program, that the server is ready, and from then on, as often
+/// as its watchdog wants, that it lives: told by the thread that serves, not by one beside it.
+/// Never ends.
+pub async fn ready_and_alive(clock: &MachineClock, address: &str) {
+    let status = format!("serving at {address}");
+    // Without systemd there is nobody to tell.
+    let _ = sd_notify::notify(false, &[NotifyState::Ready, NotifyState::Status(&status)]);
+    let mut watchdog_us = 0;
+    if !sd_notify::watchdog_enabled(false, &mut watchdog_us) {
+        return std::future::pending().await;
+    }
+    // Twice in its time, as systemd recommends.
+    let interval = Duration::from_micros((watchdog_us / 2).max(1));
+    loop {
+        let _ = sd_notify::notify(false, &[NotifyState::Watchdog]);
+        clock.sleep_until(clock.after(interval)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crosslane::bridge::{BridgeError, Stage};
+    use crosslane::host::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn events_are_counted_for_prometheus() {
+        let mut counters = Counters::default();
+        let error = BridgeError::new(Stage::RdmaRead, ErrorKind::Failed, "no");
+        let client = "one".to_owned();
+        counters.add(&ServerEvent::Greeted { client: client.clone(), peer: "a:1".into() });
+        counters.add(&ServerEvent::Failed { client, error: error.clone() });
+        counters.add(&ServerEvent::Lost { peer: "a:1".into(), error });
+        let text = counters.text(Some(1.5));
+        for line in [
+            "# TYPE crosslane_bridge_clients_total counter",
+            "crosslane_bridge_clients_total 1",
+            "crosslane_bridge_failed_transfers_total{stage=\"RDMA read\"} 1",
+            "crosslane_bridge_lost_connections_total{stage=\"RDMA read\"} 1",
+            "crosslane_bridge_processor_seconds_total 1.5",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
+        assert!(!counters.text(None).contains("processor"));
+    }
+
+    #[test]
+    fn a_log_line_escapes_what_comes_from_outside() {
+        let client = "a\n\u{1b}[31m\"".to_owned();
+        let event = ServerEvent::Greeted { client, peer: "b:2".into() };
+        let line = serde_json::to_string(&Line::of(&event)).unwrap();
+        assert!(line.contains(r#""event":"connected","client":"a\n\u001b[31m\"","peer":"b:2""#));
+        assert!(!line.contains('\n'), "{line}");
+    }
+}
