@@ -3,7 +3,10 @@
 
 mod endings;
 mod fuzz_server;
+mod hostile;
 mod memory;
 mod messages;
+mod raw;
+mod reference;
 mod served;
 mod support;
