@@ -6,6 +6,7 @@ mod fuzz_server;
 mod hostile;
 mod memory;
 mod messages;
+mod other_clients;
 mod raw;
 mod reference;
 mod served;
