@@ -12,7 +12,7 @@ use crate::mappings::Quota;
 const KEPT: usize = 64;
 /// Descriptors kept for each device: clients that wait, commands that wait with their descriptors,
 /// eventfds of interrupts.
-const KEPT_EACH: usize = 96;
+const KEPT_EACH: usize = 144;
 
 /// Times that a server grants its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,7 +27,9 @@ use crate::mappings::SharedMappings;
 use crate::options::ServeOptions;
 
 /// Most clients that wait; others stay in the kernel's queue of connections.
-const MOST_WAITING: usize = 16;
+const MOST_WAITING: usize = 64;
+/// Time that a client has for its first message, however many others come.
+const GRACE: Duration = Duration::from_millis(250);
 /// Most clients that are accepted before those that wait are looked at again.
 const MOST_AT_ONCE: usize = 64;
 /// Longest first message that is waited for; a longer one is refused without its end.
@@ -95,6 +97,11 @@ enum Greeting {
 }
 
 impl Waiting {
+    /// Whether others may have its place.
+    fn is_silent(&self) -> bool {
+        self.greeting != Greeting::Whole && self.since.elapsed() > GRACE
+    }
+
     /// Looks at what has come; false if the client has gone.
     fn look(&mut self) -> bool {
         let mut ready = [PollFd::new(&self.stream, PollFlags::RDHUP)];
@@ -187,8 +194,7 @@ impl Reception {
     }
 
     fn has_room(&self) -> bool {
-        self.waiting.len() < MOST_WAITING
-            || self.waiting.iter().any(|waiting| waiting.greeting != Greeting::Whole)
+        self.waiting.len() < MOST_WAITING || self.waiting.iter().any(Waiting::is_silent)
     }
 
     /// Waits until something may have to be done.
@@ -238,7 +244,7 @@ impl Reception {
 
     /// Ends the one that has said nothing for the longest time, if there is no room.
     fn make_room(&mut self) {
-        let longest = self.waiting.iter().position(|waiting| waiting.greeting != Greeting::Whole);
+        let longest = self.waiting.iter().position(Waiting::is_silent);
         if self.waiting.len() >= MOST_WAITING
             && let Some(longest) = longest
         {
