@@ -4,11 +4,13 @@
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use crosslane::lab::Lab;
-use crosslane_serve::{EventLog, ServeError, ServeEvent, ServedDevice, Server};
+use crosslane_serve::{
+    EventLog, ServeError, ServeEvent, ServeOptions, ServedDevice, Server, raise_limit_of_files,
+};
 
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
@@ -42,6 +44,10 @@ pub struct ServeArguments {
     pub sockets: Vec<PathBuf>,
     #[command(flatten)]
     pub engine: EngineArguments,
+    /// A client that has been silent for this long loses its device to one that waits; without it,
+    /// only a client that has set up nothing does.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub give_way: Option<u64>,
     /// Random seed of the lab.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -71,11 +77,18 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         let lines = log.lock().unwrap_or_else(PoisonError::into_inner).lines(event, Instant::now());
         lines.iter().for_each(|line| output::print_hint(line));
     };
+    raise_limit_of_files();
+    let used = arguments.give_way.map(Duration::from_secs);
+    let options = ServeOptions { used, ..ServeOptions::default() };
     let server =
-        Server::start(lab, arguments.seed, &served, tell).map_err(|error| match error {
-            ServeError::Lab(error) => CommandError::Lab(error),
-            ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => usage(error.to_string()),
-            error => CommandError::Failed(error.to_string()),
+        Server::start_with(lab, arguments.seed, &served, &options, tell).map_err(|error| {
+            match error {
+                ServeError::Lab(error) => CommandError::Lab(error),
+                ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => {
+                    usage(error.to_string())
+                }
+                error => CommandError::Failed(error.to_string()),
+            }
         })?;
     for device in &served {
         let ServedDevice { name, socket } = device;

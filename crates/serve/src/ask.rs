@@ -24,6 +24,8 @@ pub(crate) enum What {
     VectorsOff,
     /// Signal as if these interrupts had arrived.
     Trigger { start: usize, are_meant: Vec<bool> },
+    /// Keep these interrupts back, or no longer.
+    Mask { start: usize, are_meant: Vec<bool>, is_mask: bool },
     /// Reset the device; BARs and interrupts keep their settings.
     Reset,
     /// The client has disconnected: restore the initial state.

@@ -229,6 +229,7 @@ impl<'a> Board<'a> {
             What::ConfigWrite { offset, data } => {
                 if function.config_write(offset, &data)? {
                     self.place();
+                    self.connect_vectors().await;
                 }
                 Ok(Vec::new())
             }
@@ -244,6 +245,9 @@ impl<'a> Board<'a> {
                 Ok(Vec::new())
             }
             What::Trigger { start, are_meant } => function.trigger(start, &are_meant).map(nothing),
+            What::Mask { start, are_meant, is_mask } => {
+                function.mask(start, &are_meant, is_mask).map(nothing)
+            }
             What::Reset => {
                 self.reporter.tell_errors(self.simulation);
                 let place = || self.forget_and_place();
@@ -256,8 +260,17 @@ impl<'a> Board<'a> {
                 function.end(self.simulation).await;
                 self.reporter.pass_over_errors(self.simulation);
                 self.place();
+                self.connect_vectors().await;
                 Ok(Vec::new())
             }
+        }
+    }
+
+    /// Connects interrupts that clients have set up before their devices could be reached.
+    async fn connect_vectors(&self) {
+        for function in &self.functions {
+            // The lab has reported what is wrong, and the next change of routes tries again.
+            let _ = function.connect_vectors(self.simulation).await;
         }
     }
 

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use crosslane_host::lock;
 use crosslane_vfio::user::protocol::{Capabilities, Command, DmaAccess, Header};
-use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
+use crosslane_vfio::user::socket::{Message, SocketError, receive_within, send};
+use rustix::io::Errno;
 
 use crate::error::ServeEvent;
 
@@ -29,10 +30,15 @@ pub(crate) type Commands = Receiver<Result<Message, String>>;
 
 /// Most commands of a client that wait behind the current one. Beyond it no reply is read.
 const MOST_WAITING: usize = 64;
+/// Most bytes and most descriptors of these commands.
+const MOST_WAITING_BYTES: usize = 16 << 20;
+const MOST_WAITING_DESCRIPTORS: usize = 32;
 /// Time for a client to answer; the lab stands still meanwhile.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Time for a client to accept a message.
 const SENDING: Duration = Duration::from_secs(10);
+/// Longest time between two looks at the time that a client takes for a message.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A client, as long as it is connected.
 pub(crate) struct Caller {
@@ -44,8 +50,15 @@ pub(crate) struct Caller {
     receiving: Mutex<()>,
     /// Commands read by the second thread, or the reason why it has ended.
     queue: SyncSender<Result<Message, String>>,
+    /// Bytes and descriptors of the commands in the queue.
+    queued_bytes: AtomicUsize,
+    queued_descriptors: AtomicUsize,
     /// Most bytes that the client reads or writes at once.
     most_bytes: AtomicUsize,
+    /// Whether it has set up anything: memory, an interrupt, a register.
+    has_used: AtomicBool,
+    /// Time for a message of the client's, from its first byte.
+    message: Duration,
     deadline: Duration,
     state: Mutex<State>,
     /// Signals a change of `state`.
@@ -61,9 +74,14 @@ impl fmt::Debug for Caller {
 
 #[derive(Default)]
 struct State {
+    /// Time at which it was last heard or answered; `None` while a command is carried out.
+    quiet_since: Option<Instant>,
+    /// The reason for which the server ends the connection.
+    end: Option<String>,
     /// The second thread, once it has started.
     reader: Option<JoinHandle<()>>,
-    last: u16,
+    /// Number of the last command to the client; 0 before the first.
+    last_asked: u16,
     /// The command waiting for its reply.
     open: Option<u16>,
     reply: Option<Message>,
@@ -83,39 +101,75 @@ enum Failure {
 }
 
 impl Caller {
-    /// Makes the client at the other end of a connection, and the queue of its commands.
+    /// Makes the client at the other end of a connection, and the queue of its commands. Each of its
+    /// messages may take as long as `message`.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn new(
-        stream: &UnixStream,
+        stream: UnixStream,
         device: &str,
         tell: Tell,
+        message: Duration,
     ) -> std::io::Result<(Arc<Self>, Commands)> {
-        Self::with_deadline(stream, device, tell, ANSWER)
+        Self::with_deadline(stream, device, tell, message, ANSWER)
     }
 
     fn with_deadline(
-        stream: &UnixStream,
+        stream: UnixStream,
         device: &str,
         tell: Tell,
+        message: Duration,
         deadline: Duration,
     ) -> std::io::Result<(Arc<Self>, Commands)> {
+        stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(SENDING))?;
+        stream.set_read_timeout(Some(message.min(LOOK)))?;
         let (queue, commands) = sync_channel(MOST_WAITING);
+        let state = State { quiet_since: Some(Instant::now()), ..State::default() };
         let caller = Self {
             device: device.to_owned(),
-            stream: stream.try_clone()?,
+            stream,
             sending: Mutex::default(),
             receiving: Mutex::default(),
             queue,
+            queued_bytes: AtomicUsize::default(),
+            queued_descriptors: AtomicUsize::default(),
             most_bytes: AtomicUsize::new(Capabilities::UNSAID.max_data_bytes as usize),
+            has_used: AtomicBool::new(false),
+            message,
             deadline,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             changed: Condvar::new(),
             tell,
         };
         Ok((Arc::new(caller), commands))
+    }
+
+    /// Notes that it sets up something: the device must be reset behind it.
+    pub fn note_use(&self) {
+        self.has_used.store(true, Ordering::Release);
+    }
+
+    /// Whether it has set up something.
+    pub fn has_used(&self) -> bool {
+        self.has_used.load(Ordering::Acquire)
+    }
+
+    /// Notes that a command has its answer.
+    pub fn note_answer(&self) {
+        lock(&self.state).quiet_since = Some(Instant::now());
+    }
+
+    /// Returns the time since it was last heard, zero while it waits for an answer.
+    pub fn silent_for(&self) -> Duration {
+        lock(&self.state).quiet_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Ends the connection for a reason of the server's.
+    pub fn end(&self, why: String) {
+        lock(&self.state).end.get_or_insert(why);
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
     }
 
     /// Notes the client's capabilities.
@@ -143,6 +197,13 @@ impl Caller {
     /// # Errors
     /// The reason why no more commands can come.
     pub fn next(&self, commands: &Commands) -> Result<Message, String> {
+        let next = self.next_of(commands);
+        let mut state = lock(&self.state);
+        state.quiet_since = None;
+        next.map_err(|why| state.end.take().unwrap_or(why))
+    }
+
+    fn next_of(&self, commands: &Commands) -> Result<Message, String> {
         while lock(&self.state).reader.is_none() {
             let _guard = lock(&self.receiving);
             // Another thread may have begun to read while this one waited for the lock.
@@ -152,22 +213,57 @@ impl Caller {
                 return Ok(command);
             }
         }
-        commands.recv().unwrap_or_else(|_| Err("its thread has failed".to_owned()))
+        let next = commands.recv().unwrap_or_else(|_| Err("its thread has failed".to_owned()));
+        if let Ok(message) = &next {
+            self.queued_bytes.fetch_sub(message.payload.len(), Ordering::Relaxed);
+            self.queued_descriptors.fetch_sub(message.descriptors.len(), Ordering::Relaxed);
+        }
+        next
+    }
+
+    /// Counts a command for the queue.
+    fn count(&self, message: &mut Message) -> Result<(), String> {
+        let bytes = self.queued_bytes.fetch_add(message.payload.len(), Ordering::Relaxed);
+        if bytes + message.payload.len() > MOST_WAITING_BYTES {
+            return Err(format!("it has {bytes} B of commands without their answers"));
+        }
+        let come = message.descriptors.len();
+        if self.queued_descriptors.load(Ordering::Relaxed) + come > MOST_WAITING_DESCRIPTORS {
+            message.descriptors.clear();
+            message.lacks_descriptors = true;
+        }
+        self.queued_descriptors.fetch_add(message.descriptors.len(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Reads a message; `None` for a reply, which is handed over.
     fn read_one(&self) -> Result<Option<Message>, String> {
-        let error = match receive(&self.stream) {
+        let error = match receive_within(&self.stream, Some(self.message)) {
             Ok(message) if message.header.is_reply() => {
-                self.take(message);
+                // A late answer is one too many; an answer before any question is a mistake.
+                if lock(&self.state).last_asked == 0 {
+                    self.refuse(&message.header);
+                } else {
+                    self.take(message);
+                }
                 return Ok(None);
             }
             Ok(message) => return Ok(Some(message)),
             Err(SocketError::Closed) => "it closed the connection".to_owned(),
+            Err(SocketError::Protocol { error, header }) => {
+                self.refuse(&header);
+                error.to_string()
+            }
             Err(error) => error.to_string(),
         };
         self.close();
         Err(error)
+    }
+
+    /// Refuses a message that is not a command.
+    fn refuse(&self, header: &Header) {
+        // A connection that is lost is noticed by the next read.
+        let _ = self.send(&header.refusal(Errno::INVAL.raw_os_error()), &[], &[]);
     }
 
     /// Starts the second thread, which reads from now on.
@@ -176,7 +272,10 @@ impl Caller {
         let read = move || {
             let _guard = lock(&caller.receiving);
             loop {
-                let read = caller.read_one();
+                let read = caller.read_one().and_then(|mut read| {
+                    read.as_mut().map_or(Ok(()), |message| caller.count(message))?;
+                    Ok(read)
+                });
                 let is_end = read.is_err();
                 let is_taken = match read.transpose() {
                     Some(command) => caller.queue.send(command).is_ok(),
@@ -207,6 +306,7 @@ impl Caller {
     fn take(&self, reply: Message) {
         let mut state = lock(&self.state);
         state.is_silent = false;
+        state.quiet_since = state.quiet_since.map(|_| Instant::now());
         if state.open == Some(reply.header.id) {
             (state.open, state.reply) = (None, Some(reply));
             self.changed.notify_all();
@@ -235,8 +335,8 @@ impl Caller {
         {
             return Err(Failure::Wrong(format!("cannot start a thread for that: {error}")));
         }
-        let id = state.last.wrapping_add(1);
-        (state.last, state.open, state.reply) = (id, Some(id), None);
+        let id = state.last_asked.wrapping_add(1).max(1);
+        (state.last_asked, state.open, state.reply) = (id, Some(id), None);
         drop(state);
         let header = Header::command(id, command, payload.len());
         if self.send(&header, payload, &[]).is_err() {
@@ -269,7 +369,7 @@ impl Caller {
     }
 
     /// Notes how an access has ended, and reports the first of several failures.
-    fn end(&self, address: u64, bytes: usize, ended: Result<(), Failure>) -> bool {
+    fn note_end(&self, address: u64, bytes: usize, ended: Result<(), Failure>) -> bool {
         let (is_done, why) = match ended {
             Ok(()) => (true, None),
             Err(Failure::Refused) => (false, None),
@@ -302,7 +402,7 @@ impl Caller {
                 Err(error) => Err(Failure::Wrong(error.to_string())),
             });
             at += piece.len() as u64;
-            self.end(access.address, piece.len(), read)
+            self.note_end(access.address, piece.len(), read)
         })
     }
 
@@ -318,7 +418,7 @@ impl Caller {
                 Err(error) => Err(Failure::Wrong(error.to_string())),
             });
             at += piece.len() as u64;
-            self.end(access.address, piece.len(), written)
+            self.note_end(access.address, piece.len(), written)
         })
     }
 }
@@ -357,11 +457,12 @@ mod tests {
             move |event| told.lock().unwrap().push(event.to_string())
         });
         let deadline = Duration::from_millis(50);
-        let (caller, commands) = Caller::with_deadline(&near, "card", tell, deadline).unwrap();
+        let (copy, long) = (near.try_clone().unwrap(), Duration::from_secs(10));
+        let (caller, commands) = Caller::with_deadline(copy, "card", tell, long, deadline).unwrap();
         caller.can(Capabilities { max_data_bytes: 100, ..Capabilities::OURS });
         let results = thread::scope(|scope| {
             scope.spawn(|| {
-                while let Ok(message) = receive(&far) {
+                while let Ok(message) = receive_within(&far, None) {
                     play(&far, &message);
                 }
             });

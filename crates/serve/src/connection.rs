@@ -9,7 +9,7 @@ use crosslane_pcie::config::CONFIG_SPACE_BYTES;
 use crosslane_vfio::user::protocol::{
     CONFIG_REGION, Capabilities, Command, DeviceInfo, DmaMap, DmaUnmap, INTERRUPT_KINDS,
     InterruptAction, InterruptData, InterruptInfo, MAJOR, MINOR, MSIX, ProtocolError, REGIONS,
-    RegionAccess, RegionInfo, SetInterrupts, Version,
+    RegionAccess, RegionInfo, RegionIoDescriptors, SetInterrupts, Version,
 };
 use crosslane_vfio::user::socket::Message;
 use rustix::io::Errno;
@@ -90,6 +90,8 @@ impl Connection<'_> {
             let header = message.header;
             let is_version = header.command == Command::Version as u16;
             let result = match is_version {
+                // Without all of its descriptors a command would do something else.
+                _ if message.lacks_descriptors => Err(Errno::MFILE.into()),
                 true if has_version => Err(Errno::INVAL.into()),
                 true => self.version(&message).map(Answer::from),
                 false if has_version => self.answer(message),
@@ -112,6 +114,7 @@ impl Connection<'_> {
             {
                 return error.to_string();
             }
+            self.caller.note_answer();
             if let Some(why) = end {
                 return why;
             }
@@ -121,6 +124,9 @@ impl Connection<'_> {
     fn version(&self, message: &Message) -> Result<Vec<u8>, Refusal> {
         let last = |why: String| Refusal::Last(Errno::INVAL, why);
         let theirs = Version::decode(&message.payload).map_err(|error| last(error.to_string()))?;
+        if !message.descriptors.is_empty() {
+            return Err(last("its version came with descriptors".to_owned()));
+        }
         if theirs.major != MAJOR {
             return Err(last(format!("it has version {} of the protocol", theirs.major)));
         }
@@ -132,30 +138,38 @@ impl Connection<'_> {
 
     fn answer(&self, message: Message) -> Result<Answer, Refusal> {
         match Command::from_repr(message.header.command) {
-            Some(Command::RegionInfo) => self.region(&RegionInfo::decode(&message.payload)?),
+            Some(Command::RegionInfo) => {
+                self.region(&RegionInfo::decode_command(&message.payload)?)
+            }
             Some(command) => self.plain_answer(command, message).map(Answer::from),
-            None => Err(Errno::NOTSUP.into()),
+            None => Err(Errno::INVAL.into()),
         }
     }
 
     /// Answers a command that sends no file.
     fn plain_answer(&self, command: Command, message: Message) -> Result<Vec<u8>, Refusal> {
         let Message { payload, descriptors, .. } = message;
+        if let Command::DmaMap | Command::SetInterrupts | Command::RegionWrite | Command::Reset =
+            command
+        {
+            self.caller.note_use();
+        }
         match command {
-            Command::DmaMap => self.map(&DmaMap::decode(&payload)?, descriptors),
+            Command::DmaMap => self.map(&DmaMap::decode_command(&payload)?, descriptors),
             Command::DmaUnmap => {
-                let unmap = DmaUnmap::decode(&payload)?;
+                let unmap = DmaUnmap::decode_command(&payload)?;
                 self.mappings.lock().unmap(&unmap)?;
                 Ok(unmap.encode())
             }
             Command::DeviceInfo => {
+                DeviceInfo::decode_command(&payload)?;
                 let interrupt_kinds = INTERRUPT_KINDS;
                 let info =
                     DeviceInfo { resets: true, is_pci: true, regions: REGIONS, interrupt_kinds };
                 Ok(info.encode())
             }
             Command::InterruptInfo => {
-                let InterruptInfo { index, .. } = InterruptInfo::decode(&payload)?;
+                let InterruptInfo { index, .. } = InterruptInfo::decode_command(&payload)?;
                 if index >= INTERRUPT_KINDS {
                     return Err(Errno::INVAL.into());
                 }
@@ -179,7 +193,7 @@ impl Connection<'_> {
                 Ok(access.encode(&data))
             }
             Command::RegionWrite => {
-                let (access, data) = RegionAccess::decode_with_data(&payload)?;
+                let (access, data) = RegionAccess::decode_write(&payload)?;
                 let (offset, data) = (access.offset, data.to_vec());
                 match self.bar(access.region)? {
                     Some(bar) => self.asker.ask(What::Write { bar, offset, data })?,
@@ -191,11 +205,17 @@ impl Connection<'_> {
                 Ok(access.encode(&[]))
             }
             Command::Reset => Ok(self.asker.ask(What::Reset)?),
-            Command::Version
-            | Command::RegionInfo
-            | Command::RegionIoDescriptors
-            | Command::DmaRead
-            | Command::DmaWrite => Err(Errno::NOTSUP.into()),
+            Command::RegionIoDescriptors => {
+                let asked = RegionIoDescriptors::decode_command(&payload)?;
+                if asked.count != 0 || self.region_bytes(asked.index) == 0 {
+                    return Err(Errno::INVAL.into());
+                }
+                // No store to a region is a mere signal.
+                Ok(asked.encode())
+            }
+            Command::Version | Command::RegionInfo | Command::DmaRead | Command::DmaWrite => {
+                Err(Errno::INVAL.into())
+            }
         }
     }
 
@@ -205,7 +225,15 @@ impl Connection<'_> {
         }
         let file = descriptors.pop();
         let has_file = file.is_some();
-        self.mappings.lock().map(map, file)?;
+        if (map.by_mapping || map.by_calls) && !has_file {
+            return Err(Errno::INVAL.into());
+        }
+        let mapped = self.mappings.lock().map(map, file);
+        if mapped == Err(Errno::MFILE) {
+            let (device, most) = (self.device.name.clone(), self.mappings.lock().files().1);
+            (self.tell)(&ServeEvent::TooManyFiles { device, most });
+        }
+        mapped?;
         if !has_file && map.writable {
             let (device, address, bytes) = (self.device.name.clone(), map.address, map.bytes);
             (self.tell)(&ServeEvent::WithoutFile { device, address, bytes });
@@ -217,10 +245,7 @@ impl Connection<'_> {
         if asked.index >= REGIONS {
             return Err(Errno::INVAL.into());
         }
-        let bytes = match asked.index {
-            CONFIG_REGION => CONFIG_SPACE_BYTES.into(),
-            index => self.device.bar_bytes.get(index as usize).copied().unwrap_or(0),
-        };
+        let bytes = self.region_bytes(asked.index);
         let is_there = bytes > 0;
         let (readable, writable, index) = (is_there, is_there, asked.index);
         let plain = self.device.plain.get(index as usize).and_then(Option::as_ref);
@@ -241,6 +266,14 @@ impl Connection<'_> {
         Ok(Answer { payload: info.encode(asked.room_bytes), file: plain.cloned() })
     }
 
+    /// Returns the size of a region; 0 for one that does not exist.
+    fn region_bytes(&self, index: u32) -> u64 {
+        match index {
+            CONFIG_REGION => CONFIG_SPACE_BYTES.into(),
+            bar => self.device.bar_bytes.get(bar as usize).copied().unwrap_or(0),
+        }
+    }
+
     /// Returns the BAR of a region; `None` for configuration space.
     fn bar(&self, region: u32) -> Result<Option<u8>, Errno> {
         match region {
@@ -258,26 +291,43 @@ impl Connection<'_> {
         descriptors: Vec<OwnedFd>,
     ) -> Result<Vec<u8>, Refusal> {
         let (start, count) = (set.start as usize, set.count as usize);
-        if set.index >= INTERRUPT_KINDS || set.action != InterruptAction::Trigger {
-            return Err(Errno::INVAL.into());
-        }
         let have = if set.index == MSIX { usize::from(self.device.vectors) } else { 0 };
-        if start.checked_add(count).is_none_or(|end| end > have) {
+        let is_off = set.action == InterruptAction::Trigger && set.data == InterruptData::None;
+        // Without a count a command can only turn off all interrupts of a kind.
+        let is_range = match count {
+            0 => start == 0 && is_off,
+            _ => start.checked_add(count).is_some_and(|end| end <= have),
+        };
+        let takes_descriptors = set.action == InterruptAction::Trigger
+            && set.data == InterruptData::Eventfds
+            && (descriptors.is_empty() || descriptors.len() == count);
+        if set.index >= INTERRUPT_KINDS
+            || !is_range
+            || !(descriptors.is_empty() || takes_descriptors)
+        {
             return Err(Errno::INVAL.into());
         }
-        let what = match set.data {
-            InterruptData::None if count == 0 && have == 0 => return Ok(Vec::new()),
-            InterruptData::None if count == 0 => What::VectorsOff,
-            InterruptData::None => What::Trigger { start, are_meant: vec![true; count] },
-            InterruptData::Bools(are_meant) => What::Trigger { start, are_meant },
-            InterruptData::Eventfds if descriptors.is_empty() => {
+        let are_meant = match set.data {
+            InterruptData::Bools(bools) => Some(bools),
+            InterruptData::None => Some(vec![true; count]),
+            InterruptData::Eventfds => None,
+        };
+        let what = match (set.action, are_meant) {
+            _ if is_off && count == 0 && have == 0 => return Ok(Vec::new()),
+            _ if is_off && count == 0 => What::VectorsOff,
+            (InterruptAction::Trigger, Some(are_meant)) => What::Trigger { start, are_meant },
+            (InterruptAction::Trigger, None) if descriptors.is_empty() => {
                 What::SetVectors { start, eventfds: (0..count).map(|_| None).collect() }
             }
-            InterruptData::Eventfds if descriptors.len() == count => {
+            (InterruptAction::Trigger, None) => {
                 let eventfds = descriptors.into_iter().map(Some).collect();
                 What::SetVectors { start, eventfds }
             }
-            InterruptData::Eventfds => return Err(Errno::INVAL.into()),
+            (action, Some(are_meant)) => {
+                What::Mask { start, are_meant, is_mask: action == InterruptAction::Mask }
+            }
+            // Descriptors that unmask by a signal are for INTx.
+            (_, None) => return Err(Errno::INVAL.into()),
         };
         Ok(self.asker.ask(what)?)
     }

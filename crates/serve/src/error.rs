@@ -69,6 +69,20 @@ pub enum ServeEvent {
         /// The reason.
         why: String,
     },
+    /// A client was refused, before it was served.
+    Refused {
+        /// Name of its device.
+        device: String,
+        /// The reason.
+        why: String,
+    },
+    /// A client holds as many files as it may, and a mapping of another one was refused.
+    TooManyFiles {
+        /// Name of its device.
+        device: String,
+        /// The most that it may hold.
+        most: usize,
+    },
     /// A client's addresses cannot be routed beside another's: the device works, but the others do
     /// not reach it at the addresses that its client wrote.
     InTheWay {
@@ -124,6 +138,40 @@ pub enum ServeEvent {
     },
 }
 
+impl ServeEvent {
+    /// Name of the device that it is about, or of the port that has found an error.
+    pub fn device(&self) -> &str {
+        match self {
+            Self::Fabric { port: device, .. }
+            | Self::Connected { device }
+            | Self::Ended { device, .. }
+            | Self::Refused { device, .. }
+            | Self::TooManyFiles { device, .. }
+            | Self::InTheWay { device, .. }
+            | Self::Nowhere { device }
+            | Self::WithoutFile { device, .. }
+            | Self::NoAnswer { device, .. }
+            | Self::NoFile { device, .. } => device,
+        }
+    }
+
+    /// Name of its kind, in the plural.
+    pub fn kind(&self) -> &str {
+        match self {
+            Self::Fabric { kind, .. } => kind,
+            Self::Connected { .. } => "clients that came",
+            Self::Ended { .. } => "clients that went",
+            Self::Refused { .. } => "clients that were refused",
+            Self::TooManyFiles { .. } => "mappings with too many files",
+            Self::InTheWay { .. } => "addresses in the way",
+            Self::Nowhere { .. } => "BARs without a place",
+            Self::WithoutFile { .. } => "mappings without a file",
+            Self::NoAnswer { .. } => "accesses without an answer",
+            Self::NoFile { .. } => "BARs that trap",
+        }
+    }
+}
+
 impl fmt::Display for ServeEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,6 +179,12 @@ impl fmt::Display for ServeEvent {
             Self::Ended { device, why } => {
                 write!(f, "{device}: the client has gone, and the device is reset ({why})")
             }
+            Self::Refused { device, why } => write!(f, "{device}: a client was refused: {why}"),
+            Self::TooManyFiles { device, most } => write!(
+                f,
+                "{device}: its client has mapped {most} files, the most that it may; a mapping of \
+                 another one was refused (ulimit -n)"
+            ),
             Self::InTheWay { device, other } if device == other => write!(
                 f,
                 "{device}: a bus cannot route the addresses that its client wrote; other devices \

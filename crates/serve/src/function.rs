@@ -9,7 +9,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 use crosslane_host::{Bus, BusError, FunctionInfo, Mapping, RegisterAddress, Stores, Topology};
@@ -51,6 +51,26 @@ struct Written {
     table: Vec<u8>,
 }
 
+/// An interrupt of a function.
+#[derive(Debug, Default)]
+struct Vector {
+    eventfd: Option<OwnedFd>,
+    is_masked: bool,
+    /// Number of times that it arrived while it was masked.
+    kept: u64,
+}
+
+impl Vector {
+    /// Signals that it has arrived.
+    fn arrive(&mut self, count: u64) {
+        match &self.eventfd {
+            _ if self.is_masked => self.kept += count,
+            Some(eventfd) => signal(eventfd, count),
+            None => {}
+        }
+    }
+}
+
 /// A served device.
 pub(crate) struct ServedFunction {
     pub name: String,
@@ -65,8 +85,13 @@ pub(crate) struct ServedFunction {
     written: RefCell<Written>,
     /// Sequence number of enabling memory, among all devices.
     pub enabled_at: Cell<u64>,
-    eventfds: Rc<RefCell<Vec<Option<OwnedFd>>>>,
+    interrupts: Rc<RefCell<Vec<Vector>>>,
+    /// Whether the client wants interrupts, and whether the device sends them: it cannot be told to
+    /// before it decodes the BAR with its table.
+    vectors_wanted: Cell<bool>,
     vectors_on: Cell<bool>,
+    /// Number of times that the device was made to send no interrupts.
+    vectors_ended: Cell<u64>,
     are_spawned: Cell<bool>,
 }
 
@@ -105,8 +130,10 @@ impl ServedFunction {
             firmware,
             written: RefCell::default(),
             enabled_at: Cell::new(0),
-            eventfds: Rc::new(RefCell::new((0..vectors).map(|_| None).collect())),
+            interrupts: Rc::new(RefCell::new((0..vectors).map(|_| Vector::default()).collect())),
+            vectors_wanted: Cell::new(false),
             vectors_on: Cell::new(false),
+            vectors_ended: Cell::new(0),
             are_spawned: Cell::new(false),
         };
         function.forget();
@@ -297,6 +324,7 @@ impl ServedFunction {
         let parts = [(0..first, None), (first..last, Some(in_table)), (last..bytes, None)];
         let parts = parts.into_iter().filter(|(part, _)| !part.is_empty());
         match table.is_empty() || first >= last {
+            _ if bytes == 0 => Vec::new(),
             true => vec![(0..bytes, None)],
             false => parts.collect(),
         }
@@ -307,8 +335,8 @@ impl ServedFunction {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > size) {
             return Err(Errno::INVAL);
         }
-        // Like a bus on which nobody answers.
-        if self.is_enabled() { Ok(()) } else { Err(Errno::IO) }
+        // Like a bus on which nobody answers; nothing needs no answer.
+        if self.is_enabled() || bytes == 0 { Ok(()) } else { Err(Errno::IO) }
     }
 
     const fn at(&self, bar: u8, offset_bytes: u64) -> RegisterAddress {
@@ -354,7 +382,8 @@ impl ServedFunction {
 
     // --- Interrupts ----------------------------------------------------------------------
 
-    /// Connects interrupts from `start` with descriptors.
+    /// Connects interrupts from `start` with descriptors. While the device does not decode its BARs
+    /// that is only noted, and [`connect_vectors`](Self::connect_vectors) does the rest.
     pub async fn set_vectors(
         &self,
         simulation: &Simulation,
@@ -365,20 +394,33 @@ impl ServedFunction {
         if end > usize::from(self.vectors()) {
             return Err(Errno::INVAL);
         }
-        if !self.vectors_on.get() {
-            self.turn_on().await?;
+        if !eventfds.iter().flatten().all(is_eventfd) {
+            return Err(Errno::INVAL);
         }
-        for (place, eventfd) in self.eventfds.borrow_mut()[start..end].iter_mut().zip(eventfds) {
-            *place = eventfd;
+        for (vector, eventfd) in self.interrupts.borrow_mut()[start..end].iter_mut().zip(eventfds) {
+            vector.eventfd = eventfd;
         }
+        self.vectors_wanted.set(true);
+        self.connect_vectors(simulation).await
+    }
+
+    /// Makes the device send its interrupts to the lab's host, if the client wants them and the
+    /// device can be reached.
+    pub async fn connect_vectors(&self, simulation: &Simulation) -> Result<(), Errno> {
+        let decodes = self.get(reg::COMMAND) & reg::COMMAND_MEMORY_SPACE != 0;
+        if !self.vectors_wanted.get() || self.vectors_on.get() || !decodes {
+            return Ok(());
+        }
+        let ended = self.vectors_ended.get();
+        self.bus.enable_interrupts(self.id, self.vectors()).await.map_err(errno)?;
+        // The client of another device may have caused this, and this one's a reset meanwhile.
+        self.vectors_on.set(self.vectors_ended.get() == ended);
         if !self.are_spawned.replace(true) {
             for vector in 0..self.vectors() {
-                let (bus, id, eventfds) = (self.bus.clone(), self.id, Rc::clone(&self.eventfds));
+                let (bus, id, all) = (self.bus.clone(), self.id, Rc::clone(&self.interrupts));
                 simulation.spawn(&format!("{} vector {vector}", self.name), async move {
                     while let Ok(count) = bus.wait_interrupt(id, vector, Picoseconds::NEVER).await {
-                        if let Some(eventfd) = &eventfds.borrow()[usize::from(vector)] {
-                            signal(eventfd, count);
-                        }
+                        all.borrow_mut()[usize::from(vector)].arrive(count);
                     }
                 });
             }
@@ -386,34 +428,51 @@ impl ServedFunction {
         Ok(())
     }
 
-    /// Makes the device send all its interrupts to the lab's host.
-    async fn turn_on(&self) -> Result<(), Errno> {
-        if !self.is_enabled() {
-            return Err(Errno::IO);
-        }
-        self.bus.enable_interrupts(self.id, self.vectors()).await.map_err(errno)?;
-        self.vectors_on.set(true);
-        Ok(())
-    }
-
     /// Disconnects all interrupts.
     pub fn vectors_off(&self) {
-        self.eventfds.borrow_mut().fill_with(|| None);
-        self.vectors_on.set(false);
+        self.interrupts.borrow_mut().fill_with(Vector::default);
+        self.vectors_wanted.set(false);
+        self.note_no_vectors();
         if let Some(msix) = self.msix {
             self.set(msix.capability, self.get(msix.capability) & !reg::MSIX_ENABLE, 0b1100);
         }
     }
 
+    /// Notes that the device sends no interrupts any more.
+    fn note_no_vectors(&self) {
+        self.vectors_on.set(false);
+        self.vectors_ended.set(self.vectors_ended.get() + 1);
+    }
+
+    /// Visits interrupts from `start` that are meant.
+    fn visit(
+        &self,
+        start: usize,
+        are_meant: &[bool],
+        visit: impl FnMut(&mut Vector),
+    ) -> Result<(), Errno> {
+        let mut all = self.interrupts.borrow_mut();
+        let end = start.checked_add(are_meant.len()).ok_or(Errno::INVAL)?;
+        let meant = all.get_mut(start..end).ok_or(Errno::INVAL)?;
+        let meant = meant.iter_mut().zip(are_meant).filter(|(_, is_meant)| **is_meant);
+        meant.map(|(vector, _)| vector).for_each(visit);
+        Ok(())
+    }
+
     /// Signals as if interrupts had arrived.
     pub fn trigger(&self, start: usize, are_meant: &[bool]) -> Result<(), Errno> {
-        let eventfds = self.eventfds.borrow();
-        let end = start.checked_add(are_meant.len()).ok_or(Errno::INVAL)?;
-        let meant = eventfds.get(start..end).ok_or(Errno::INVAL)?;
-        for (eventfd, _) in meant.iter().zip(are_meant).filter(|(_, is_meant)| **is_meant) {
-            eventfd.iter().for_each(|eventfd| signal(eventfd, 1));
-        }
-        Ok(())
+        self.visit(start, are_meant, |vector| vector.arrive(1))
+    }
+
+    /// Keeps interrupts back, or signals those that were kept and no longer does so.
+    pub fn mask(&self, start: usize, are_meant: &[bool], is_mask: bool) -> Result<(), Errno> {
+        self.visit(start, are_meant, |vector| {
+            vector.is_masked = is_mask;
+            let kept = std::mem::take(&mut vector.kept);
+            if kept > 0 {
+                vector.arrive(kept);
+            }
+        })
     }
 
     // --- Reset ---------------------------------------------------------------------------
@@ -435,6 +494,7 @@ impl ServedFunction {
         if let Some(msix) = self.msix {
             self.set(msix.capability, 0, 0b1100);
         }
+        self.note_no_vectors();
         for (offset, value) in &self.firmware {
             self.set(*offset, *value, LOW_HALF);
         }
@@ -446,10 +506,7 @@ impl ServedFunction {
         self.stop(simulation).await;
         self.set(reg::COMMAND, command & !reg::COMMAND_MEMORY_SPACE, LOW_HALF);
         place();
-        if self.vectors_on.get() {
-            self.turn_on().await?;
-        }
-        Ok(())
+        self.connect_vectors(simulation).await
     }
 
     /// Restores the initial state after the client has disconnected.
@@ -469,12 +526,22 @@ fn errno(error: BusError) -> Errno {
     }
 }
 
-/// Adds to the count of an eventfd. One that cannot be written at once is broken: the lab does not
-/// wait for it.
+/// Adds to the count of an eventfd, one by one: only then `poll` says that a write does not wait.
+/// One that cannot be written at once is broken: the lab does not wait for it.
 fn signal(eventfd: &OwnedFd, count: u64) {
-    let mut ready = [PollFd::new(eventfd, PollFlags::OUT)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    if poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready == 1) {
-        let _ = rustix::io::write(eventfd, &count.to_ne_bytes());
+    for _ in 0..count {
+        let mut ready = [PollFd::new(eventfd, PollFlags::OUT)];
+        if !poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready == 1)
+            || rustix::io::write(eventfd, &1_u64.to_ne_bytes()).is_err()
+        {
+            return;
+        }
     }
+}
+
+/// Whether a client's descriptor is an eventfd: writes to others may wait.
+fn is_eventfd(file: &OwnedFd) -> bool {
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    link.is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
 }

@@ -5,8 +5,8 @@
 //! Read first: [`Server`]. `docs/serve.md` describes what a client sees, and what it does not.
 //!
 //! * One thread runs the lab ([`Simulation::run_free`](crosslane_lab::Simulation::run_free)), and
-//!   one thread each socket, with a second one if the client is asked for its memory. A client's
-//!   requests are carried out in the lab, one after the other: BARs by loads and stores of a core,
+//!   one thread each socket, one for its client, and another one if the client is asked for its
+//!   memory. A client's requests are carried out in the lab, one after the other: BARs by loads and stores of a core,
 //!   all of which take simulated time; configuration space outside simulated time.
 //! * A device reads and writes only the memory that its client has mapped for it: see [`Mappings`].
 //! * The addresses that clients write into BARs set the routes in the lab, so that devices of one
@@ -26,11 +26,14 @@ mod error;
 mod event_log;
 mod function;
 mod mappings;
+mod options;
 mod placement;
 mod plain;
 mod server;
+mod waiting;
 
 pub use error::{ServeError, ServeEvent};
 pub use event_log::EventLog;
-pub use mappings::{Mappings, SharedMappings};
+pub use mappings::{Mappings, Quota, SharedMappings};
+pub use options::{ServeOptions, raise_limit_of_files};
 pub use server::{ServedDevice, Server};

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crosslane_fabric::OutsideMemory;
@@ -18,16 +19,65 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::caller::Caller;
 
-/// Magic number of the huge-page file system (`linux/magic.h`), whose files can only be mapped.
+/// Magic numbers of file systems (`linux/magic.h`): files of huge pages can only be mapped, and a
+/// file of a program (FUSE) is answered by that program, if it likes to.
 const HUGETLBFS: i64 = 0x9584_58f6;
+const FUSE: i64 = 0x6573_5546;
+
+/// Files and mapped memory that a client may hold in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Most files, each of which takes a file descriptor or a mapping.
+    pub files: usize,
+    /// Most bytes of files that are mapped; others are read and written by system calls.
+    pub mapped_bytes: u64,
+}
+
+impl Quota {
+    /// All files and addresses of a process: Linux has 65,530 mappings by default
+    /// (`vm.max_map_count`), and 47 bits of addresses.
+    pub const PROCESS: Self = Self { files: 16_384, mapped_bytes: 1 << 46 };
+
+    /// Returns an equal share of it for each of several devices, of which all together have no more
+    /// files than descriptors.
+    pub fn share(self, devices: usize, descriptors: usize) -> Self {
+        let devices = devices.max(1);
+        let files = (self.files.min(descriptors) / devices).max(1);
+        Self { files, mapped_bytes: self.mapped_bytes / devices as u64 }
+    }
+}
+
+/// Numbers of a client's files, which count themselves.
+#[derive(Debug, Default)]
+struct Held {
+    files: AtomicUsize,
+    mapped_bytes: AtomicU64,
+}
 
 #[derive(Debug)]
 struct ClientFile {
-    file: OwnedFd,
     bytes: u64,
+    access: FileAccess,
+    held: Arc<Held>,
+}
+
+/// Way to the bytes of a file.
+#[derive(Debug)]
+enum FileAccess {
     /// The whole file as a mapping, if the client cannot shorten it: an access beyond the end of a
-    /// mapped file would kill this program. Other files are read and written by system calls.
-    mapped: Option<Mapped>,
+    /// mapped file would kill this program. The descriptor is closed.
+    Mapped(Mapped),
+    /// System calls.
+    Calls(OwnedFd),
+}
+
+impl Drop for ClientFile {
+    fn drop(&mut self) {
+        self.held.files.fetch_sub(1, Ordering::Relaxed);
+        if let FileAccess::Mapped(_) = self.access {
+            self.held.mapped_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A file is only the same as itself.
@@ -40,35 +90,56 @@ impl PartialEq for ClientFile {
 impl Eq for ClientFile {}
 
 impl ClientFile {
-    fn new(file: OwnedFd, bytes: u64) -> Result<Self, Errno> {
-        let seals = fcntl_get_seals(&file).unwrap_or_else(|_| SealFlags::empty());
-        let mapped = match seals.contains(SealFlags::SHRINK) {
+    /// Keeps a file of a client whose quota has room for one more.
+    fn new(
+        file: OwnedFd,
+        bytes: u64,
+        may_map: bool,
+        held: &Arc<Held>,
+        quota: Quota,
+    ) -> Result<Self, Errno> {
+        let kind = fstatfs(&file)?.f_type;
+        if kind == FUSE {
+            return Err(Errno::PERM);
+        }
+        let is_sealed = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
+        let mapped_bytes = held.mapped_bytes.load(Ordering::Relaxed);
+        let has_room = mapped_bytes.checked_add(bytes).is_some_and(|all| all <= quota.mapped_bytes);
+        let mapped = match is_sealed && may_map && has_room {
             true => Mapped::of(file.as_fd(), 0, bytes).ok(),
             false => None,
         };
-        if mapped.is_none() && fstatfs(&file)?.f_type == HUGETLBFS {
+        if mapped.is_none() && kind == HUGETLBFS {
             return Err(Errno::PERM);
         }
-        Ok(Self { file, bytes, mapped })
+        held.files.fetch_add(1, Ordering::Relaxed);
+        let access = match mapped {
+            Some(mapped) => {
+                held.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
+                FileAccess::Mapped(mapped)
+            }
+            None => FileAccess::Calls(file),
+        };
+        Ok(Self { bytes, access, held: Arc::clone(held) })
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> bool {
-        match &self.mapped {
-            Some(mapped) => {
+        match &self.access {
+            FileAccess::Mapped(mapped) => {
                 mapped.copy_out(offset, into);
                 true
             }
-            None => pread(&self.file, &mut *into, offset) == Ok(into.len()),
+            FileAccess::Calls(file) => pread(file, &mut *into, offset) == Ok(into.len()),
         }
     }
 
     fn write(&self, offset: u64, from: &[u8]) -> bool {
-        match &self.mapped {
-            Some(mapped) => {
+        match &self.access {
+            FileAccess::Mapped(mapped) => {
                 mapped.store(offset, from, StoreWidth::B8);
                 true
             }
-            None => pwrite(&self.file, from, offset) == Ok(from.len()),
+            FileAccess::Calls(file) => pwrite(file, from, offset) == Ok(from.len()),
         }
     }
 }
@@ -109,22 +180,36 @@ impl Backing<'_> {
 
 /// All mappings of one client. Neighbours that continue in one file are merged, so that a guest
 /// that maps each page separately costs no more than one that maps all at once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mappings {
     ranges: RangeInclusiveMap<u64, Behind>,
-    /// The files of the ranges, by device and inode.
-    files: BTreeMap<(u64, u64), Weak<ClientFile>>,
+    /// The files of the ranges, by device, inode and whether they may be mapped.
+    files: BTreeMap<(u64, u64, bool), Weak<ClientFile>>,
+    held: Arc<Held>,
+    quota: Quota,
     /// The client, for ranges without a file.
     caller: Option<Arc<Caller>>,
 }
 
+impl Default for Mappings {
+    fn default() -> Self {
+        Self::new(Quota::PROCESS, None)
+    }
+}
+
 impl Mappings {
+    fn new(quota: Quota, caller: Option<Arc<Caller>>) -> Self {
+        let (ranges, files) = (RangeInclusiveMap::new(), BTreeMap::new());
+        Self { ranges, files, held: Arc::default(), quota, caller }
+    }
+
     /// Maps a range.
     ///
     /// # Errors
     /// `EINVAL` if it is empty, reaches beyond 2^64 or beyond its file, or is not backed by a
-    /// regular file; `EEXIST` if part of it is mapped; `ENOSPC` beyond the limit; `EPERM` for huge
-    /// pages that the client may take away.
+    /// regular file; `EEXIST` if part of it is mapped; `ENOSPC` beyond the limit of ranges and
+    /// `EMFILE` beyond that of files; `EPERM` for huge pages that the client may take away, and for
+    /// files that a program answers (FUSE).
     pub fn map(&mut self, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Errno> {
         let range = range_of(map.address, map.bytes).ok_or(Errno::INVAL)?;
         if self.ranges.overlaps(&range) {
@@ -151,27 +236,50 @@ impl Mappings {
         if !is_regular || end > bytes {
             return Err(Errno::INVAL);
         }
-        let key = (stat.st_dev, stat.st_ino);
+        let key = (stat.st_dev, stat.st_ino, !map.by_calls);
         if let Some(known) = self.files.get(&key).and_then(Weak::upgrade)
             && known.bytes >= end
         {
             return Ok(known);
         }
-        let file = Arc::new(ClientFile::new(file, bytes)?);
+        if self.held.files.load(Ordering::Relaxed) >= self.quota.files {
+            return Err(Errno::MFILE);
+        }
+        let file = ClientFile::new(file, bytes, !map.by_calls, &self.held, self.quota)?;
+        let file = Arc::new(file);
         self.files.retain(|_, file| file.strong_count() > 0);
         self.files.insert(key, Arc::downgrade(&file));
         Ok(file)
     }
 
+    /// Returns the number of files that are held, of the most.
+    pub fn files(&self) -> (usize, usize) {
+        (self.held.files.load(Ordering::Relaxed), self.quota.files)
+    }
+
     /// Removes all mappings within a range. Parts outside of it stay mapped.
     ///
     /// # Errors
-    /// `EINVAL` if the range is empty or reaches beyond 2^64.
+    /// `EINVAL` if the range is empty or reaches beyond 2^64, if everything is meant and a range is
+    /// given, and for a bitmap of pages that were written, which nothing records; `ENOENT` if
+    /// nothing is mapped there; `ENOSPC` if what stays mapped is more ranges than the limit.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Errno> {
-        let range = match unmap.all {
-            true => 0..=u64::MAX,
-            false => range_of(unmap.address, unmap.bytes).ok_or(Errno::INVAL)?,
+        let is_ranged = unmap.address != 0 || unmap.bytes != 0;
+        if unmap.dirty_pages || unmap.all && is_ranged {
+            return Err(Errno::INVAL);
+        }
+        if unmap.all {
+            self.ranges.clear();
+            return Ok(());
+        }
+        let range = range_of(unmap.address, unmap.bytes).ok_or(Errno::INVAL)?;
+        let Some((first, _)) = self.ranges.overlapping(&range).next() else {
+            return Err(Errno::NOENT);
         };
+        let splits = first.start() < range.start() && range.end() < first.end();
+        if splits && self.ranges.len() >= DEFAULT_MAX_MAPPINGS as usize {
+            return Err(Errno::NOSPC);
+        }
         self.ranges.remove(range);
         Ok(())
     }
@@ -228,6 +336,11 @@ fn range_of(first: u64, bytes: u64) -> Option<RangeInclusive<u64>> {
 pub struct SharedMappings(Arc<Mutex<Mappings>>);
 
 impl SharedMappings {
+    /// Starts with nothing mapped; no client of the device may hold more than its quota.
+    pub fn new(quota: Quota) -> Self {
+        Self(Arc::new(Mutex::new(Mappings::new(quota, None))))
+    }
+
     /// Locks the mappings.
     pub fn lock(&self) -> MutexGuard<'_, Mappings> {
         // No panic happens under the lock, and each change is atomic.
@@ -236,7 +349,17 @@ impl SharedMappings {
 
     /// Starts with no mappings, for a new client.
     pub(crate) fn begin(&self, caller: Arc<Caller>) {
-        *self.lock() = Mappings { caller: Some(caller), ..Mappings::default() };
+        self.replace(Some(caller));
+    }
+
+    /// Unmaps everything, and no longer asks the client.
+    pub(crate) fn end(&self) {
+        self.replace(None);
+    }
+
+    fn replace(&self, caller: Option<Arc<Caller>>) {
+        let mut mappings = self.lock();
+        *mappings = Mappings::new(mappings.quota, caller);
     }
 
     /// Visits a range piece by piece: pieces in files under the lock; pieces for which the client
@@ -324,11 +447,11 @@ mod tests {
     }
 
     fn map(address: u64, bytes: u64, offset: u64) -> DmaMap {
-        DmaMap { readable: true, writable: true, offset, address, bytes }
+        DmaMap { readable: true, writable: true, offset, address, bytes, ..DmaMap::default() }
     }
 
     fn unmap(address: u64, bytes: u64) -> DmaUnmap {
-        DmaUnmap { all: false, address, bytes }
+        DmaUnmap { address, bytes, ..DmaUnmap::default() }
     }
 
     /// Maps page by page, in an order that merges on both sides.
@@ -349,7 +472,7 @@ mod tests {
             assert!(shared.read((1 << 40) + 12_345, &mut back));
             assert_eq!(pread(&file, &mut in_file[..], 12_345), Ok(data.len()));
             assert!(back == data && in_file == data);
-            // Cut a hole, then unmap everything in two calls.
+            // Cut a hole, then unmap everything that there is.
             shared.lock().unmap(&unmap((1 << 40) + 7 * PAGE, 2 * PAGE)).unwrap();
             assert_eq!(shared.lock().len(), 2);
             let cases = [(6, 1, true), (6, 2, false), (8, 1, false), (9, 1, true), (0, 7, true)];
@@ -362,8 +485,8 @@ mod tests {
             assert_eq!(pread(&file, &mut back[..1], 9 * PAGE + 5), Ok(1));
             assert_eq!(back[0], 0xa5);
             shared.lock().unmap(&unmap(0, 1 << 63)).unwrap();
-            shared.lock().unmap(&unmap(1 << 63, 1 << 63)).unwrap();
-            assert!(shared.lock().is_empty());
+            let nothing = shared.lock().unmap(&unmap(1 << 63, 1 << 63));
+            assert!(nothing == Err(Errno::NOENT) && shared.lock().is_empty());
         }
     }
 
@@ -400,8 +523,78 @@ mod tests {
         let only_read = DmaMap { writable: false, ..map(0x4_0000, PAGE, 0) };
         shared.lock().map(&only_read, clone()).unwrap();
         assert!(covers(0x4_0000, 1, false) && !covers(0x4_0000, 1, true));
-        shared.lock().unmap(&DmaUnmap { all: true, address: 0, bytes: 0 }).unwrap();
+        shared.lock().unmap(&DmaUnmap { all: true, ..DmaUnmap::default() }).unwrap();
         assert!(shared.lock().is_empty());
+        assert_eq!(shared.lock().unmap(&unmap(0x1_0000, 2 * PAGE)), Err(Errno::NOENT));
+        let all = DmaUnmap { all: true, ..unmap(0, PAGE) };
+        assert_eq!(shared.lock().unmap(&all), Err(Errno::INVAL));
+        let dirty = DmaUnmap { dirty_pages: true, ..unmap(0, PAGE) };
+        assert_eq!(shared.lock().unmap(&dirty), Err(Errno::INVAL));
+    }
+
+    /// Files count until nothing of them is mapped; a file that grows is held twice meanwhile.
+    #[test]
+    fn files_beyond_the_quota_are_refused() {
+        for (is_sealed, by_calls) in [(true, false), (false, false), (true, true)] {
+            let shared = SharedMappings::new(Quota { files: 3, mapped_bytes: 1 << 40 });
+            let map = |address, bytes, offset| DmaMap { by_calls, ..map(address, bytes, offset) };
+            let files: Vec<OwnedFd> = (0..4).map(|_| file(1, is_sealed)).collect();
+            let clone = |number: usize| Some(files[number].try_clone().unwrap());
+            let place = |number: u64| number << 20;
+            for number in 0..2 {
+                let map = map(place(number), PAGE, 0);
+                shared.lock().map(&map, clone(number as usize)).unwrap();
+            }
+            ftruncate(&files[1], 2 * PAGE).unwrap();
+            shared.lock().map(&map(place(1) + PAGE, PAGE, PAGE), clone(1)).unwrap();
+            assert_eq!(shared.lock().files(), (3, 3));
+            let more = map(place(2), PAGE, 0);
+            assert_eq!(shared.lock().map(&more, clone(2)), Err(Errno::MFILE));
+            // The same file needs no other one.
+            shared.lock().map(&map(place(3), PAGE, 0), clone(1)).unwrap();
+            shared.lock().unmap(&unmap(place(0), PAGE)).unwrap();
+            shared.lock().map(&more, clone(2)).unwrap();
+            assert!(shared.write(place(1) + PAGE - 4, &[7; 8]));
+            let mut back = [0; 8];
+            assert!(shared.read(place(1) + PAGE - 4, &mut back));
+            assert_eq!(back, [7; 8]);
+            shared.end();
+            assert_eq!(shared.lock().files(), (0, 3));
+        }
+    }
+
+    /// A sparse file costs its owner nothing, and addresses of this process while it is mapped.
+    #[test]
+    fn files_beyond_the_addresses_are_not_mapped() {
+        let quota = Quota { files: 9, mapped_bytes: 4 * PAGE };
+        let shared = SharedMappings::new(quota);
+        let sizes = [3, 2, 1 << 30];
+        for (number, pages) in (0..).zip(sizes) {
+            let map = map(number << 50, PAGE, (pages - 1) * PAGE);
+            shared.lock().map(&map, Some(file(pages, true))).unwrap();
+            assert!(shared.write(number << 50, &[5; 8]));
+        }
+        assert_eq!(shared.lock().held.mapped_bytes.load(Ordering::Relaxed), 3 * PAGE);
+        assert_eq!(Quota::PROCESS.share(3, 900).files, 300);
+        assert_eq!(Quota::PROCESS.share(4, 1 << 20).files, 4096);
+    }
+
+    /// Ranges that holes cut apart count as those that are mapped one by one.
+    #[test]
+    fn holes_beyond_the_limit_of_ranges_are_refused() {
+        let shared = SharedMappings::default();
+        shared.lock().map(&map(0, 1 << 40, 0), None).unwrap();
+        let hole = |number: u64| unmap((2 * number + 1) * PAGE, PAGE);
+        for number in 1..u64::from(DEFAULT_MAX_MAPPINGS) {
+            shared.lock().unmap(&hole(number)).unwrap();
+        }
+        assert_eq!(shared.lock().len(), DEFAULT_MAX_MAPPINGS as usize);
+        let result = shared.lock().unmap(&hole(u64::from(DEFAULT_MAX_MAPPINGS)));
+        assert_eq!(result, Err(Errno::NOSPC));
+        // A range may still become shorter, or go.
+        shared.lock().unmap(&unmap(0, PAGE)).unwrap();
+        shared.lock().unmap(&unmap(0, 8 * PAGE)).unwrap();
+        assert!(shared.lock().len() < DEFAULT_MAX_MAPPINGS as usize);
     }
 
     /// If the client shortens its file under the device, accesses fail and the program survives.

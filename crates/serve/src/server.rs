@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server: the lab's thread, and one thread for each socket.
+//! The server: the lab's thread, and the threads of the sockets.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::{fs, io};
 
-use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology, lock};
+use crosslane_host::{ErrorKind, FunctionInfo, Reason, Topology};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, RoutingId};
-use crosslane_vfio::user::protocol::Capabilities;
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use rustix::net::{Shutdown, shutdown};
 
-use crate::ask::{Ask, Asker, What};
+use crate::ask::{Ask, Asker};
 use crate::board::{Board, Reporter};
-use crate::caller::{Caller, Tell};
-use crate::connection::{Connection, Description};
+use crate::caller::Tell;
+use crate::connection::Description;
 use crate::error::{ServeError, ServeEvent};
 use crate::function::ServedFunction;
 use crate::mappings::{ClientMemory, SharedMappings};
+use crate::options::{ServeOptions, quota};
 use crate::plain::{self, PlainBar};
+use crate::waiting::{Reception, Station, Wake};
 
 /// Longest path of a socket: `sockaddr_un` has 108 bytes, including the final zero.
 const MAX_PATH_BYTES: usize = 107;
@@ -47,19 +46,11 @@ pub struct Server {
     lab: Option<JoinHandle<()>>,
 }
 
-/// A listening socket, its thread and its current connection.
+/// A listening socket and its thread.
 struct Socket {
     path: PathBuf,
-    listener: Arc<UnixListener>,
-    connection: Arc<Mutex<Current>>,
+    wake: Wake,
     thread: Option<JoinHandle<()>>,
-}
-
-/// The current connection of a socket, and whether new ones are barred.
-#[derive(Default)]
-struct Current {
-    stream: Option<UnixStream>,
-    is_closing: bool,
 }
 
 /// A device, for the lab's thread.
@@ -81,6 +72,20 @@ impl Server {
         devices: &[ServedDevice],
         tell: impl Fn(&ServeEvent) + Send + Sync + 'static,
     ) -> Result<Self, ServeError> {
+        Self::start_with(lab, seed, devices, &ServeOptions::default(), tell)
+    }
+
+    /// As [`start`](Self::start), with times of the caller's choice for clients.
+    ///
+    /// # Errors
+    /// Those of [`start`](Self::start).
+    pub fn start_with(
+        lab: Lab,
+        seed: u64,
+        devices: &[ServedDevice],
+        options: &ServeOptions,
+        tell: impl Fn(&ServeEvent) + Send + Sync + 'static,
+    ) -> Result<Self, ServeError> {
         let mut seen = BTreeSet::new();
         for device in devices {
             for what in [device.name.clone(), device.socket.display().to_string()] {
@@ -91,9 +96,10 @@ impl Server {
         }
         let tell: Tell = Arc::new(tell);
         let (mut seats, mut sides) = (Vec::new(), Vec::new());
+        let quota = quota(devices.len());
         for device in devices {
             let (asker, asks) = unbounded();
-            let mappings = SharedMappings::default();
+            let mappings = SharedMappings::new(quota);
             seats.push(Seat { name: device.name.clone(), mappings: mappings.clone(), asks });
             sides.push((Asker(asker), mappings));
         }
@@ -106,8 +112,10 @@ impl Server {
         let lab_ended = "the lab's thread reports before it ends";
         let descriptions = reported.recv().expect(lab_ended)?;
         for ((device, side), description) in devices.iter().zip(sides).zip(descriptions) {
-            let socket = Socket::new(&device.socket, description, side, Arc::clone(&tell))?;
-            server.sockets.push(socket);
+            let (asker, mappings) = side;
+            let (tell, options) = (Arc::clone(&tell), options.clone());
+            let station = Station { description, asker, mappings, tell, options };
+            server.sockets.push(Socket::new(&device.socket, station)?);
         }
         Ok(server)
     }
@@ -140,12 +148,7 @@ fn no_thread(error: &std::io::Error) -> ServeError {
 }
 
 impl Socket {
-    fn new(
-        path: &Path,
-        description: Description,
-        (asker, mappings): (Asker, SharedMappings),
-        tell: Tell,
-    ) -> Result<Self, ServeError> {
+    fn new(path: &Path, station: Station) -> Result<Self, ServeError> {
         let refused = |why: Reason| ServeError::Socket { path: path.to_owned(), why };
         let is_socket = |path| {
             fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
@@ -162,67 +165,20 @@ impl Socket {
             return Err(refused(Reason::new(ErrorKind::InvalidArgument, why)));
         }
         let listener = UnixListener::bind(path).map_err(|error| refused(error.into()))?;
-        let listener = Arc::new(listener);
-        let connection = Arc::default();
-        let (accepting, current) = (Arc::clone(&listener), Arc::clone(&connection));
-        let thread = thread::Builder::new().name(description.name.clone());
-        let thread = thread.spawn(move || {
-            accept(&accepting, &current, &description, &asker, &mappings, &tell);
-        });
+        let name = station.description.name.clone();
+        let wake = Wake::new().map_err(|errno| refused(io::Error::from(errno).into()))?;
+        let reception = Reception::new(listener, station, wake.clone());
+        let reception = reception.map_err(|error| refused(error.into()))?;
+        let thread = thread::Builder::new().name(name).spawn(move || reception.run());
         let thread = Some(thread.map_err(|error| no_thread(&error))?);
-        Ok(Self { path: path.to_owned(), listener, connection, thread })
+        Ok(Self { path: path.to_owned(), wake, thread })
     }
 
     fn close(&mut self) {
-        // A listener that is shut down accepts no more clients, and its thread ends.
-        let _ = shutdown(&self.listener, Shutdown::Both);
-        let mut current = lock(&self.connection);
-        current.is_closing = true;
-        if let Some(stream) = &current.stream {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
-        }
-        drop(current);
+        self.wake.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
             let _ = fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// Serves one client after the other.
-fn accept(
-    listener: &UnixListener,
-    current: &Mutex<Current>,
-    description: &Description,
-    asker: &Asker,
-    mappings: &SharedMappings,
-    tell: &Tell,
-) {
-    let keep = |stream| {
-        let mut current = lock(current);
-        current.stream = stream;
-        !current.is_closing
-    };
-    while let Ok((stream, _)) = listener.accept() {
-        let device = description.name.clone();
-        let caller = Caller::new(&stream, &device, Arc::clone(tell));
-        let (Ok(copy), Ok((caller, commands))) = (stream.try_clone(), caller) else { continue };
-        mappings.begin(Arc::clone(&caller));
-        if !keep(Some(copy)) {
-            return;
-        }
-        tell(&ServeEvent::Connected { device: device.clone() });
-        let client = Cell::new(Capabilities::UNSAID);
-        let (caller, device_of) = (&*caller, description);
-        let connection = Connection { caller, device: device_of, mappings, asker, tell, client };
-        let why = connection.serve(commands);
-        keep(None);
-        // After this, the device accesses no memory of the client.
-        let is_reset = asker.ask(What::End).is_ok();
-        *mappings.lock() = crate::Mappings::default();
-        tell(&ServeEvent::Ended { device, why });
-        if !is_reset {
-            return;
         }
     }
 }

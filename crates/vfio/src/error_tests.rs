@@ -7,7 +7,7 @@ use crosslane_host::ErrorKind::{
     Busy, Data, Denied, InvalidArgument, LinkDown, Timeout, Unsupported,
 };
 
-use crate::user::protocol::ProtocolError;
+use crate::user::protocol::{Command, Header, ProtocolError};
 use crate::user::socket::SocketError;
 use crate::{FunctionError, NoUserMonitor};
 
@@ -53,11 +53,15 @@ fn every_error_of_a_function_and_its_server_has_its_kind() {
     ] {
         assert_eq!(error.kind(), kind, "{error}");
     }
+    let header = Header::command(1, Command::Reset, 0);
+    let protocol = |error| SocketError::Protocol { error, header };
+    let (done, bytes) = (0, 1);
     for (error, kind) in [
         (SocketError::Closed, LinkDown),
+        (SocketError::Slow { done, bytes, waited }, Timeout),
         (SocketError::Cut { missing: 1 }, LinkDown),
-        (ProtocolError::Malformed { why: why() }.into(), Data),
-        (ProtocolError::TooMuchData { what: "", bytes: 1 }.into(), InvalidArgument),
+        (protocol(ProtocolError::Malformed { why: why() }), Data),
+        (protocol(ProtocolError::TooMuchData { what: "", bytes: 1 }), InvalidArgument),
         (SocketError::Stalled { sent: 0, bytes: 1 }, Timeout),
         (SocketError::Failed(rustix::io::Errno::CONNRESET), LinkDown),
     ] {

@@ -3,7 +3,11 @@
 
 mod endings;
 mod fuzz_server;
+mod hostile;
 mod memory;
 mod messages;
+mod other_clients;
+mod raw;
+mod reference;
 mod served;
 mod support;

@@ -82,7 +82,7 @@ fn between(socket: PathBuf, folder: &Path, change: Change) -> PathBuf {
                     if is_answer && !change(&mut message) {
                         continue;
                     }
-                    let Message { header, payload, descriptors } = message;
+                    let Message { header, payload, descriptors, .. } = message;
                     let files: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
                     if send(&to, &header, &payload, &files).is_err() {
                         break;

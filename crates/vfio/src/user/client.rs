@@ -194,7 +194,14 @@ impl Client {
         let mut client = Self { shared, server, deadline, reader: Some(reader) };
         let ours = Version { major: MAJOR, minor: MINOR, capabilities: Capabilities::OURS };
         let what = "which version of vfio-user it has";
-        let reply = client.request(Command::Version, &ours.encode(), &[], what)?;
+        let reply = client.request(Command::Version, &ours.encode(), &[], what);
+        let reply = reply.map_err(|error| match error {
+            FunctionError::Refused { errno, .. } if errno == Errno::BUSY.raw_os_error() => {
+                let remedy = "another client has the device, and does not give way";
+                failed("opening the device", Errno::BUSY, remedy)
+            }
+            error => error,
+        })?;
         let theirs = Version::decode(&reply.payload);
         let theirs = theirs.map_err(|error| client.malformed(what, error.to_string()))?;
         if theirs.major != MAJOR || theirs.minor > MINOR {
@@ -268,6 +275,10 @@ impl Client {
         if reply.header.command != command as u16 {
             let why = format!("the reply is one to command {}", reply.header.command);
             return Err(self.malformed(what, why));
+        }
+        if reply.lacks_descriptors {
+            let remedy = "raise the limit of open files (ulimit -n)";
+            return Err(FunctionError::system(self.name(), what, Errno::MFILE, remedy));
         }
         if reply.header.is_refusal() {
             let (function, what) = (self.name().to_owned(), what.to_owned());

@@ -285,7 +285,8 @@ impl Function for UserFunction {
     }
 
     fn map_dma(&self, iova: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) -> Result<()> {
-        let map = DmaMap { readable: true, writable: true, offset, address: iova, bytes };
+        let (readable, writable, address) = (true, true, iova);
+        let map = DmaMap { readable, writable, offset, address, bytes, ..DmaMap::default() };
         let what = format!("a mapping of {bytes} B at {iova:#x}");
         let file = [memory.file()];
         let files = if self.gives_files.load(Ordering::Relaxed) { &file[..] } else { &[] };
@@ -295,7 +296,7 @@ impl Function for UserFunction {
     }
 
     fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<()> {
-        let unmap = DmaUnmap { all: false, address: iova, bytes };
+        let unmap = DmaUnmap { address: iova, bytes, ..DmaUnmap::default() };
         let what = format!("the end of a mapping of {bytes} B at {iova:#x}");
         self.client.request(Command::DmaUnmap, &unmap.encode(), &[], &what)?;
         self.client.reachable().remove(iova, bytes);

@@ -238,15 +238,32 @@ fn the_end_of_the_connection_can_be_waited_for() {
 
 #[test]
 fn payloads_that_cannot_be_are_refused() {
-    let version = |text: &str| Version::decode(&[&[0; 4], text.as_bytes()].concat());
+    let raw = |text: &str| Version::decode(&[&[0; 4], text.as_bytes()].concat());
+    let version = |text: &str| raw(&format!("{text}\0"));
+    assert_eq!(raw("").unwrap().capabilities, Capabilities::UNSAID);
     assert_eq!(version("").unwrap().capabilities, Capabilities::UNSAID);
     let said = version(r#"{"capabilities":{"max_msg_fds":3,"other":{}}}"#).unwrap().capabilities;
     assert_eq!(said, Capabilities { max_descriptors: 3, ..Capabilities::UNSAID });
-    for text in ["{", "\u{0}x", r#"{"capabilities":{"max_msg_fds":"many"}}"#] {
-        let result = version(text);
+    let page = |bytes: u32| format!(r#"{{"capabilities":{{"migration":{{"pgsize":{bytes}}}}}}}"#);
+    assert!(version(&page(4096)).is_ok());
+    // What follows a zero is no text.
+    assert!(version("{}\0x").is_ok());
+    for result in [
+        raw("{}"),
+        version("{"),
+        version("\""),
+        version(r#"{"capabilities":"23"}"#),
+        version(r#"{"capabilities":{"max_msg_fds":"many"}}"#),
+        version(r#"{"capabilities":{"max_msg_fds":-1}}"#),
+        version(r#"{"capabilities":{"max_msg_fds":1025}}"#),
+        version(r#"{"capabilities":{"migration":"23"}}"#),
+        version(r#"{"capabilities":{"migration":{"pgsize":"23"}}}"#),
+        version(&page(4095)),
+        version(r#"{"capabilities":{"twin_socket":{"supported":1}}}"#),
+    ] {
         let is_bad = matches!(&result, Err(ProtocolError::Malformed { why })
             if why.starts_with("cannot read the capabilities in the version message"));
-        assert_eq!(is_bad, !text.starts_with('\u{0}'), "{text:?}: {result:?}");
+        assert!(is_bad, "{result:?}");
     }
     // A list of capabilities in a circle, out of the message, and with too many parts.
     let info = RegionInfo {

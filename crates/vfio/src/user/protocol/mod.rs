@@ -14,7 +14,7 @@ use thiserror::Error;
 
 pub use payload::{
     Area, DeviceInfo, DmaAccess, DmaMap, DmaUnmap, InterruptAction, InterruptData, InterruptInfo,
-    RegionAccess, RegionInfo, SetInterrupts,
+    RegionAccess, RegionInfo, RegionIoDescriptors, SetInterrupts,
 };
 
 /// Bytes of the header before each message.
@@ -25,6 +25,8 @@ pub const MAX_DATA_BYTES: u32 = 1 << 20;
 pub const MAX_MESSAGE_BYTES: u32 = MAX_DATA_BYTES + 4096;
 /// Most file descriptors of one message in either direction, as many as QEMU sends by default.
 pub const MAX_DESCRIPTORS: usize = 8;
+/// Most descriptors a message that an end may state to take: no message of Linux has as many.
+const MOST_STATED_DESCRIPTORS: u32 = 1024;
 /// Default of `max_dma_maps`.
 pub const DEFAULT_MAX_MAPPINGS: u32 = 65_535;
 /// Major version of the protocol.
@@ -189,9 +191,8 @@ impl Header {
     /// # Errors
     /// A length or a type that no message has: the following bytes cannot be trusted.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, ProtocolError> {
-        let mut fields = Fields { what: "a header", bytes };
-        let (id, command) = (fields.u16()?, fields.u16()?);
-        let (length, flags, errno) = (fields.u32()?, fields.u32()?, fields.u32()?);
+        let header = Self::decode_unchecked(bytes);
+        let (length, flags) = (header.bytes, header.flags);
         if !(HEADER_BYTES as u32..=MAX_MESSAGE_BYTES).contains(&length) {
             let why = format!(
                 "a message gives its size as {length} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} \
@@ -204,7 +205,16 @@ impl Header {
             let why = format!("a message has type {kind}; 0 is a command and 1 a reply");
             return Err(ProtocolError::Malformed { why });
         }
-        Ok(Self { id, command, bytes: length, flags, errno })
+        Ok(header)
+    }
+
+    /// Decodes a header with any length and type: enough to refuse it.
+    pub(super) fn decode_unchecked(bytes: &[u8; HEADER_BYTES]) -> Self {
+        let half = |at| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        let word =
+            |at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (id, command) = (half(0), half(2));
+        Self { id, command, bytes: word(4), flags: word(8), errno: word(12) }
     }
 }
 
@@ -299,32 +309,70 @@ impl Version {
     /// Decodes a payload from the socket.
     ///
     /// # Errors
-    /// A payload that is too short, or capabilities that are not the expected JSON.
+    /// A payload that is too short, text without a zero at its end, or capabilities that are not
+    /// the expected JSON.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("a version", bytes, 4)?;
         let (major, minor) = (fields.u16()?, fields.u16()?);
-        let text = fields.bytes.split(|byte| *byte == 0).next().unwrap_or_default();
-        let mut capabilities = Capabilities::UNSAID;
-        if !text.is_empty() {
-            let bad = |why: String| ProtocolError::Malformed {
-                why: format!("cannot read the capabilities in the version message: {why}"),
-            };
-            let all: Value =
-                serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
-            let said = &all["capabilities"];
-            let number = |key: &str, otherwise: u32| match &said[key] {
-                Value::Null => Ok(otherwise),
-                value => value
-                    .as_u64()
-                    .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
-                    .ok_or_else(|| bad(format!("{key} is {value}, not a number"))),
-            };
-            capabilities = Capabilities {
-                max_descriptors: number("max_msg_fds", capabilities.max_descriptors)?,
-                max_data_bytes: number("max_data_xfer_size", capabilities.max_data_bytes)?,
-                max_mappings: number("max_dma_maps", capabilities.max_mappings)?,
-            };
+        if fields.bytes.last().is_some_and(|last| *last != 0) {
+            return Err(bad("the text has no zero at its end".to_owned()));
         }
+        let text = fields.bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        let capabilities = match text {
+            [] => Capabilities::UNSAID,
+            text => Capabilities::decode(text)?,
+        };
         Ok(Self { major, minor, capabilities })
+    }
+}
+
+/// The error of capabilities that cannot be read.
+fn bad(why: String) -> ProtocolError {
+    let why = format!("cannot read the capabilities in the version message: {why}");
+    ProtocolError::Malformed { why }
+}
+
+/// Returns a member of an object that must be one itself, if it exists.
+fn object<'a>(of: &'a Value, key: &str) -> Result<&'a Value, ProtocolError> {
+    match &of[key] {
+        value @ (Value::Null | Value::Object(_)) => Ok(value),
+        _ => Err(bad(format!("{key} is not an object"))),
+    }
+}
+
+/// Returns a member of an object that must be a number, if it exists.
+fn number(of: &Value, key: &str) -> Result<Option<u32>, ProtocolError> {
+    match &of[key] {
+        Value::Null => Ok(None),
+        value => match value.as_u64() {
+            Some(number) => Ok(Some(u32::try_from(number).unwrap_or(u32::MAX))),
+            None => Err(bad(format!("{key} is not a number from 0"))),
+        },
+    }
+}
+
+impl Capabilities {
+    fn decode(text: &[u8]) -> Result<Self, ProtocolError> {
+        let all: Value = serde_json::from_slice(text).map_err(|error| bad(error.to_string()))?;
+        let said = object(&all, "capabilities")?;
+        let max_descriptors = number(said, "max_msg_fds")?;
+        if max_descriptors.is_some_and(|most| most > MOST_STATED_DESCRIPTORS) {
+            return Err(bad(format!("max_msg_fds is more than {MOST_STATED_DESCRIPTORS}")));
+        }
+        // Migration and a second socket are not supported; what is said of them must be valid.
+        let page_bytes = number(object(said, "migration")?, "pgsize")?;
+        if page_bytes.is_some_and(|bytes| !bytes.is_power_of_two()) {
+            return Err(bad("pgsize is not a power of two".to_owned()));
+        }
+        let twin = &object(said, "twin_socket")?["supported"];
+        if !matches!(twin, Value::Null | Value::Bool(_)) {
+            return Err(bad("twin_socket.supported is not a truth value".to_owned()));
+        }
+        let or = |number: Option<u32>, otherwise| number.unwrap_or(otherwise);
+        Ok(Self {
+            max_descriptors: or(max_descriptors, Self::UNSAID.max_descriptors),
+            max_data_bytes: or(number(said, "max_data_xfer_size")?, Self::UNSAID.max_data_bytes),
+            max_mappings: or(number(said, "max_dma_maps")?, Self::UNSAID.max_mappings),
+        })
     }
 }

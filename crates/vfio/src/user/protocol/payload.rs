@@ -10,6 +10,17 @@ const CAPABILITY_SPARSE: u16 = 1;
 /// Most capabilities and parts of one region that are decoded: more than any device has.
 const MOST_AREAS: usize = 64;
 
+/// Checks the length that a command states for its structure (`argsz`).
+fn check_stated(what: &str, need_bytes: u32, stated_bytes: u32) -> Result<(), ProtocolError> {
+    if (need_bytes..=MAX_DATA_BYTES).contains(&stated_bytes) {
+        return Ok(());
+    }
+    let why = format!(
+        "{what} states its length as {stated_bytes} B; {need_bytes} to {MAX_DATA_BYTES} are valid"
+    );
+    Err(ProtocolError::Malformed { why })
+}
+
 /// Defines a payload: its length, flags, and numbers one after the other.
 macro_rules! payload {
     (
@@ -29,7 +40,7 @@ macro_rules! payload {
         impl $name {
             /// Encodes the payload for the socket.
             pub fn encode(&self) -> Vec<u8> {
-                let flags = [$(u32::from(self.$flag) << $bit),*].into_iter().sum::<u32>();
+                let flags = 0_u32 $(| u32::from(self.$flag) << $bit)*;
                 let mut bytes = u32::to_ne_bytes($bytes).to_vec();
                 bytes.extend(flags.to_ne_bytes());
                 $(bytes.extend(self.$number.to_ne_bytes());)*
@@ -42,9 +53,27 @@ macro_rules! payload {
             /// A payload that is too short.
             pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
                 let mut fields = Fields::of($what, bytes, $bytes)?;
-                let (_argsz, flags) = (fields.u32()?, fields.u32()?);
-                $(let $flag = flags >> $bit & 1 != 0;)*
+                let (_argsz, _flags) = (fields.u32()?, fields.u32()?);
+                $(let $flag = _flags >> $bit & 1 != 0;)*
                 Ok(Self { $($flag,)* $($number: fields.$type()?,)* })
+            }
+
+            /// Decodes the payload of a command, as a server must.
+            ///
+            /// # Errors
+            /// Those of [`decode`](Self::decode), a stated length that the structure does not have
+            /// or no message has, and flags that do not exist.
+            pub fn decode_command(bytes: &[u8]) -> Result<Self, ProtocolError> {
+                let decoded = Self::decode(bytes)?;
+                let mut fields = Fields::of($what, bytes, $bytes)?;
+                let (stated_bytes, flags) = (fields.u32()?, fields.u32()?);
+                check_stated($what, $bytes, stated_bytes)?;
+                let unknown = flags & !(0_u32 $(| 1 << $bit)*);
+                if unknown != 0 {
+                    let why = format!("{} has unknown flags {unknown:#x}", $what);
+                    return Err(ProtocolError::Malformed { why });
+                }
+                Ok(decoded)
             }
         }
     };
@@ -59,6 +88,10 @@ payload! {
             readable: 0,
             /// The device may write it.
             writable: 1,
+            /// The server is to map the file that comes with the message.
+            by_mapping: 2,
+            /// The server is to read and write the file by system calls.
+            by_calls: 3,
         }
         numbers {
             /// Offset in the file.
@@ -75,7 +108,9 @@ payload! {
     /// Memory that the device may no longer reach; the reply repeats it.
     DmaUnmap("the end of a mapping", 24 B) {
         flags {
-            /// Unmaps everything, whatever the range (`VFIO_DMA_UNMAP_FLAG_ALL`).
+            /// Asks for a bitmap of the pages that the device has written.
+            dirty_pages: 0,
+            /// Unmaps everything (`VFIO_DMA_UNMAP_FLAG_ALL`); address and length are 0 then.
             all: 1,
         }
         numbers {
@@ -116,6 +151,19 @@ payload! {
             /// Index of the kind.
             index: u32,
             /// Number of interrupts.
+            count: u32,
+        }
+    }
+}
+
+payload! {
+    /// Descriptors that stand for stores to a region; a reply with `count` 0 has none.
+    RegionIoDescriptors("a question for descriptors of a region", 16 B) {
+        flags {}
+        numbers {
+            /// Index of the region.
+            index: u32,
+            /// Number of descriptors; 0 in the command.
             count: u32,
         }
     }
@@ -220,6 +268,17 @@ impl RegionInfo {
         })
     }
 
+    /// Decodes a command, as a server must.
+    ///
+    /// # Errors
+    /// Those of [`decode`](Self::decode), and no room for the structure in the reply.
+    pub fn decode_command(bytes: &[u8]) -> Result<Self, ProtocolError> {
+        let question = Self::decode(bytes)?;
+        let need = REGION_INFO_BYTES as u32;
+        check_stated("a question about a region", need, question.room_bytes.min(MAX_DATA_BYTES))?;
+        Ok(question)
+    }
+
     fn areas(region: u32, bytes: &[u8], first: usize) -> Result<Vec<Area>, ProtocolError> {
         let astray = |why| ProtocolError::Malformed {
             why: format!("invalid capability list of region {region}: {why}"),
@@ -311,16 +370,18 @@ impl SetInterrupts {
     /// kind.
     ///
     /// # Errors
-    /// A payload that is too short.
+    /// A payload that is too short, a stated length that it cannot have, or more or fewer flags
+    /// than interrupts.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let what = "a command about interrupts";
         let mut fields = Fields::of(what, bytes, Self::BYTES)?;
-        let (_argsz, flags) = (fields.u32()?, fields.u32()?);
+        let (stated_bytes, flags) = (fields.u32()?, fields.u32()?);
+        check_stated(what, Self::BYTES as u32, stated_bytes)?;
         let (index, start, count) = (fields.u32()?, fields.u32()?, fields.u32()?);
         let data = match flags & 0b111 {
             0b001 => InterruptData::None,
             0b010 => {
-                let bools = first(what, count as usize, fields.bytes)?;
+                let bools = exactly(what, count as usize, fields.bytes)?;
                 InterruptData::Bools(bools.iter().map(|byte| *byte != 0).collect())
             }
             0b100 => InterruptData::Eventfds,
@@ -338,6 +399,18 @@ impl SetInterrupts {
 
 fn first<'a>(what: &'static str, need: usize, bytes: &'a [u8]) -> Result<&'a [u8], ProtocolError> {
     bytes.get(..need).ok_or_else(|| ProtocolError::too_short(what, need, bytes.len()))
+}
+
+fn exactly<'a>(
+    what: &'static str,
+    need: usize,
+    bytes: &'a [u8],
+) -> Result<&'a [u8], ProtocolError> {
+    if bytes.len() > need {
+        let why = format!("{what} is for {need} and has {}", bytes.len());
+        return Err(ProtocolError::Malformed { why });
+    }
+    first(what, need, bytes)
 }
 
 /// Defines a read or write: numbers one after the other, with data behind them in the command of a
@@ -391,6 +464,15 @@ macro_rules! access {
             pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
                 let (access, data) = Self::decode(bytes)?;
                 Ok((access, first($of_data, access.bytes as usize, data)?))
+            }
+
+            /// Like [`decode_with_data`](Self::decode_with_data), for the command of a write.
+            ///
+            /// # Errors
+            /// Those of [`decode_with_data`](Self::decode_with_data), and too many data.
+            pub fn decode_write(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
+                let (access, data) = Self::decode(bytes)?;
+                Ok((access, exactly($of_data, access.bytes as usize, data)?))
             }
         }
     };
