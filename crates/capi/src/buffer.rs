@@ -326,7 +326,8 @@ pub unsafe extern "C" fn crosslane_buffer_address(
             (false, AnyMemory::Vfio(memory)) => {
                 ptr::with_exposed_provenance_mut(memory.pages().mapped().address())
             }
-            (false, AnyMemory::Lab(_)) => {
+            // Cards have the bus's memory, never the network's.
+            (false, AnyMemory::Lab(_) | AnyMemory::Network(_)) => {
                 let sentence = "a lab's memory is simulated, and has no address here; use \
                                 crosslane_buffer_read and crosslane_buffer_write";
                 return Err(Failure::new(ErrorKind::Unsupported, sentence));

@@ -47,7 +47,7 @@ impl Bytes {
                 let pointer = NonNull::new(address).ok_or_else(no_memory)?;
                 Ok(Self::Pages { pages: pointer, _memory: memory.clone() })
             }
-            AnyMemory::Lab(_) => {
+            AnyMemory::Lab(_) | AnyMemory::Network(_) => {
                 let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
                 let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT);
                 let layout = layout.map_err(|_| no_memory())?;

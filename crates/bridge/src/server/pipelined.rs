@@ -191,7 +191,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
 
     /// Moves the card's memory into slots.
     pub async fn move_from_card(&self, moved: mpsc::UnboundedSender<Chunk>) -> Result<()> {
-        let ring = self.from_card();
+        let ring = self.ring_of_card_data();
         let check = async |mut chunk: Chunk| {
             self.add_to_checksum(ring, &mut chunk).await?;
             Ok(chunk)

@@ -124,7 +124,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Returns the ring that takes the card's data.
-    pub fn from_card(&self) -> &Ring<B, R> {
+    pub fn ring_of_card_data(&self) -> &Ring<B, R> {
         self.lent.get().unwrap_or(&self.place.from_card)
     }
 
@@ -276,7 +276,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         // Of a round trip, which has none, the client may have sent any number.
         let address = self.request.address.wrapping_add(chunk.bytes.start);
         let length = chunk.length();
-        let (to_card, from_card) = (self.place.to_card.memory(), self.from_card().memory());
+        let (to_card, from_card) = (self.place.to_card.memory(), self.ring_of_card_data().memory());
         match (self.request.path, chunk.slots.as_slice()) {
             (Path::ToFpga, [slot]) => {
                 to_card.copy_into(slot.start(), memory, address, length)?;
@@ -309,7 +309,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
                 (Some(Target::Card(buffer, range, address)), None)
             }
             (Path::FromFpga | Path::ToPeer, [slot]) => {
-                let (buffer, range) = part(self.from_card(), slot)?;
+                let (buffer, range) = part(self.ring_of_card_data(), slot)?;
                 (None, Some(Target::Card(buffer, range, address)))
             }
             (Path::RoundTrip, [to, from]) => {

@@ -110,7 +110,6 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     let options = server_options(&arguments.ring)
         .with_guard(guard)
         .with_identity(Identity { name: arguments.name.clone(), key });
-    let tell = teller(arguments.log.clone())?;
     let (listen, choice) = (&arguments.listen, arguments.network);
     let cards = Cards::open(&devices, SessionOptions::default())?;
     let list = names.iter().zip(&devices).map(|(name, device)| format!("{name} ({device})"));

@@ -14,7 +14,7 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 47] = [
+const PAGES: [&str; 48] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
@@ -110,7 +110,9 @@ fn examples_of(page: &str) -> Vec<String> {
 #[test]
 fn the_examples_work() {
     // At the address of the examples.
-    let server = Server::start(command("bridge serve --device lab:kc705:crosslane"));
+    let mut server = command("bridge serve --device lab:kc705:crosslane");
+    server.stderr(Stdio::null());
+    let server = Server::start(server);
     assert_eq!(server.address, "127.0.0.1:7471");
     let next = AtomicUsize::new(0);
     let typed = AtomicUsize::new(0);
