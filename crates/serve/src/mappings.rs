@@ -258,7 +258,7 @@ impl Mappings {
     }
 
     /// Removes all mappings within a range. Parts outside of it stay mapped. There need not be any:
-    /// QEMU's virtual IOMMU unmaps all addresses of a device by the way, and expects no error.
+    /// QEMU's virtual IOMMU unmaps all addresses of a device, mapped or not, and expects no error.
     ///
     /// # Errors
     /// `EINVAL` if the range is empty or reaches beyond 2^64, if everything is meant and a range is
