@@ -29,7 +29,6 @@ const FEATURE: u16 = 16;
 const MIGRATION_READ: u16 = 17;
 
 const INVAL: u32 = Errno::INVAL.raw_os_error() as u32;
-const NOENT: u32 = Errno::NOENT.raw_os_error() as u32;
 
 fn words(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
@@ -208,8 +207,9 @@ fn commands_about_mappings_are_checked() {
     ];
     let command = Command::DmaUnmap as u16;
     refused(&raw, command, &wrong);
+    // QEMU's virtual IOMMU unmaps without regard to what is mapped.
     let elsewhere = unmap(24, 0, 16 * PAGE, PAGE);
-    assert_eq!(raw.ask(command, &elsewhere, &[]).expect_err("it is not mapped"), NOENT);
+    assert_eq!(raw.ask(command, &elsewhere, &[]).unwrap().payload, elsewhere);
     let part = unmap(24, 0, PAGE, PAGE);
     assert_eq!(raw.ask(command, &part, &[]).unwrap().payload, part);
     for place in 1..64 {
