@@ -14,7 +14,7 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 46] = [
+const PAGES: [&str; 47] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
