@@ -206,7 +206,9 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
     };
     // A port that was free a moment ago.
     let metrics = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
-    let mut command = Command::new(program());
+    // As systemd names the process whose watchdog it is.
+    let mut command = Command::new("sh");
+    command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\"", program()]);
     command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "100000");
     let cards = "--device mem:64K --device zero=null: --listen 127.0.0.1:0 --network tls";
     let server = Server::with(command, &format!("{cards} --log json --metrics {metrics}"));
