@@ -5,6 +5,7 @@
 import type { DirectionLoad, Drawn, Function_, Limit, Topology } from "./answers.ts";
 import { make } from "./dom.ts";
 import { percent, rate } from "./format.ts";
+import type { Flow } from "./state.ts";
 
 /** Shares of time from which on a direction has the next colour, as `crates/report` draws them. */
 const LEAST_BUSY = [0.005, 0.5, 0.75, 0.9];
@@ -127,23 +128,25 @@ export class Tree {
     return [...this.#box.querySelectorAll<SVGElement>("[data-node]")];
   }
 
+  /** A node and all above it. */
+  #up(node: string): string[] {
+    const way = [node];
+    for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
+    return way;
+  }
+
   /** The nodes below the links between two nodes: each names one link. */
   #way(from: string, to: string): string[] {
-    const up = (node: string) => {
-      const way = [node];
-      for (let at = this.#nodes.above.get(node); at; at = this.#nodes.above.get(at)) way.push(at);
-      return way;
-    };
-    const first = up(from);
-    const second = up(to);
+    const [first, second] = [this.#up(from), this.#up(to)];
     const common = first.find((node) => second.includes(node));
     const before = (way: string[]) => way.slice(0, common ? way.indexOf(common) : way.length);
     return [...before(first), ...before(second)];
   }
 
-  /** Marks the ends and links of flows, and the card that is chosen so far. */
-  mark(flows: { from: string; to: string }[], armed: string | null): void {
+  /** Marks the ends, links and directions of flows, and the card that is chosen so far. */
+  mark(flows: Flow[], armed: string | null): void {
     const used = new Set(flows.flatMap(({ from, to }) => this.#way(from, to)));
+    this.#arrows(flows);
     for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
       link.classList.toggle("is-used", used.has(link.dataset["below"]!));
     }
@@ -154,13 +157,50 @@ export class Tree {
       card.classList.toggle("is-from", isFrom);
       card.classList.toggle("is-to", isTo);
       card.classList.toggle("is-armed", node === armed);
-      label(card, [isFrom && "from", isTo && "to"].filter((word) => word !== false).join(", "));
+      const moves = ({ kind, size }: Flow) => `${kind}s ${size}`;
+      const words = new Set(flows.filter((flow) => flow.from === node).map(moves));
+      label(card, [...words, isTo && "to"].filter((word) => word !== false).join(", "));
       if (!card.hasAttribute("role")) continue;
       if (!this.hasSwitches) card.setAttribute("aria-pressed", String(node === armed));
       const ends = [isFrom && "a flow begins here", isTo && "a flow ends here"].filter(Boolean);
       const above = this.hasSwitches && this.#nodes.above.get(node);
       const said = [node, above && `below ${above}`, ...ends];
       card.setAttribute("aria-label", said.filter(Boolean).join(", "));
+    }
+  }
+
+  /** Draws an arrow onto each link that data cross, in their direction. */
+  #arrows(flows: Flow[]): void {
+    for (const arrow of this.#box.querySelectorAll(".flow-arrow")) arrow.remove();
+    const paths = new Map<string, SVGPathElement[]>();
+    for (const path of this.#box.querySelectorAll<SVGPathElement>("path[data-below]")) {
+      const below = path.dataset["below"]!;
+      paths.set(below, [...(paths.get(below) ?? []), path]);
+    }
+    const drawn = new Set<string>();
+    for (const { from, to, kind } of flows) {
+      const [first, second] = kind === "write" ? [from, to] : [to, from];
+      const way = this.#way(first, second);
+      const up = new Set(this.#up(first));
+      for (const below of way) {
+        const isDown = !up.has(below);
+        const key = `${below} ${isDown}`;
+        // One path for both directions, or first that down and then that up.
+        const of = paths.get(below) ?? [];
+        const path = of[isDown ? 0 : of.length - 1];
+        if (!path || drawn.has(key)) continue;
+        drawn.add(key);
+        // On the straight part, before its lower end.
+        const middle = Math.max(path.getTotalLength() / 2, path.getTotalLength() - 40);
+        const [at, next] = [path.getPointAtLength(middle), path.getPointAtLength(middle + 1)];
+        const angle = (Math.atan2(next.y - at.y, next.x - at.x) * 180) / Math.PI;
+        const arrow = document.createElementNS("http://www.w3.org/2000/svg", "path");
+        arrow.setAttribute("class", "flow-arrow");
+        arrow.setAttribute("d", "M-6 -6L7 0L-6 6Z");
+        const turn = isDown ? angle : angle + 180;
+        arrow.setAttribute("transform", `translate(${at.x} ${at.y}) rotate(${turn})`);
+        this.#box.querySelector("svg")?.append(arrow);
+      }
     }
   }
 

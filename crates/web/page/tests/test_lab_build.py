@@ -257,10 +257,7 @@ class Building(base.PageCase):
                 expect(page.locator("#part-title")).to_have_text("fpga1")
                 seen = page.evaluate("document.scrollingElement.scrollWidth")
                 self.assertLessEqual(seen, width)
-                for text in page.evaluate(base.CONTRASTS):
-                    large = text["isLarge"]
-                    least = base.LEAST_CONTRAST_LARGE if large else base.LEAST_CONTRAST
-                    self.assertGreaterEqual(text["contrast"], least, text)
+                base.check_contrasts(self, page)
                 self.assertEqual(page.evaluate(UNNAMED), [])
                 self.shot(page, f"lab-build-{width}-{theme}")
 
