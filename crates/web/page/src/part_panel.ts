@@ -35,6 +35,16 @@ function words(value: Scalar | null): string {
   return value === null ? "" : String(value);
 }
 
+/** The place of a key among those of its table. */
+function rank({ value, is_constant }: KeyView): number {
+  return value === null ? 2 : is_constant ? 0 : 1;
+}
+
+/** A text whose words in backquotes are code. */
+function marked(text: string): (HTMLElement | string)[] {
+  return text.split("`").map((piece, index) => (index % 2 ? make("code", {}, piece) : piece));
+}
+
 /** The choices of a key that has a list of them. */
 function listOf({ schema }: KeyView): string[] | null {
   if (schema.type === "boolean") return ["true", "false"];
@@ -73,9 +83,9 @@ export class PartPanel {
     this.#view = view;
     // The tables that are changed most come first.
     const first = ["requester", "link"];
-    const rank = ({ name }: TableView) => -first.indexOf(name);
+    const order = ({ name }: TableView) => -first.indexOf(name);
     const shown = view.tables.filter((table) => this.#isShown(table));
-    const tables = shown.sort((a, b) => rank(a) - rank(b));
+    const tables = shown.sort((a, b) => order(a) - order(b));
     this.#box.replaceChildren(
       this.#head(view),
       this.#tree(view, outline),
@@ -241,11 +251,9 @@ export class PartPanel {
         ontoggle: () => (details.open ? this.#open.add(title) : this.#open.delete(title)),
       },
       make("summary", {}, make("h3", {}, title)),
-      make("p", { class: "note" }, table.words),
-      // Keys that are set come first.
-      ...[...table.keys]
-        .sort((a, b) => Number(a.value === null) - Number(b.value === null))
-        .map((key) => this.#key(table, key)),
+      make("p", { class: "note" }, ...marked(table.words)),
+      // Constants that are set come first, then names and wishes.
+      ...[...table.keys].sort((a, b) => rank(a) - rank(b)).map((key) => this.#key(table, key)),
     );
     return details;
   }
@@ -298,7 +306,12 @@ export class PartPanel {
       { class: "key-row" },
       make("label", { for: id }, key.key),
       make("span", { class: "key-value" }, field, make("span", { class: "unit" }, unit)),
-      make("p", { class: "note" }, `${key.words} `, make("em", {}, `(${range}${key.allowed})`)),
+      make(
+        "p",
+        { class: "note" },
+        ...marked(`${key.words} `),
+        make("em", {}, ...marked(`(${range}${key.allowed})`)),
+      ),
       key.source !== null && this.#source(id, table, key),
     );
   }

@@ -192,7 +192,7 @@ describe("edits", () => {
     const port = view.tables.find(({ name }) => name === "port")!;
     const generation = port.keys.find(({ key }) => key === "max_generation")!;
     assert.equal(generation.value, 4);
-    assert.match(generation.source!, /^data sheet: ConnectX-6 /);
+    assert.match(generation.source!, /^data sheet: ConnectX-6, /);
     const question: Question = { ask: "node", lab: after, node: "card1" };
     assert.equal(lab.answer(JSON.stringify(question)), native(question));
     const { message } = failureOf({ ask: "edit", lab: own, edit: { ...edit, below: "card0" } });
