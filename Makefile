@@ -23,6 +23,7 @@ FUZZ_ITERATIONS := 1000000000000
 FIRST_SEED ?= 0
 TORTURE_SEEDS ?= 20000
 TORI_SEEDS ?= 20000
+KILL_SEEDS ?= 5000
 RTL_SEEDS ?= 1000
 # A range of so many seeds, from the first one on.
 seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
@@ -317,6 +318,10 @@ corpus: ## fuzzes with coverage, FUZZ_SECONDS for each target, and writes the in
 torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everything goes wrong at once
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds $(call seeds,$(TORTURE_SEEDS))
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --tori --seeds $(call seeds,$(TORI_SEEDS))
+
+kills: ## KILL_SEEDS bridged transfers in which something dies
+	CROSSLANE_KILLS=$(call seeds,$(KILL_SEEDS)) $(CARGO) test --release --locked -p crosslane-bridge \
+		--test integration kills
 
 miri: ## the pure crates under miri, which finds undefined behaviour
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \

@@ -11,11 +11,11 @@ use std::pin::pin;
 
 use crosslane_driver::{
     ChannelKind, Completed, CompletionLevel, Device, Notification, StreamSource, Target, Ticket,
-    Transfer, TransferError,
+    Transfer, TransferError, TransferFault,
 };
 use crosslane_host::ErrorKind::Failed;
 use crosslane_host::{Bus, setters};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
 use futures_util::{StreamExt, select_biased};
@@ -418,8 +418,21 @@ impl<B: Bus> Card<B> {
 
     fn finish(&mut self, number: u64) {
         let Some(posted) = self.posted.remove(&number) else { return };
-        let result = posted.error.map_or(Ok(()), |error| Err(error.into()));
-        give_back(posted.order, result);
+        let Posted { order, error, .. } = posted;
+        let result = error.map_or(Ok(()), |error| Err(in_card(error, &order).into()));
+        give_back(order, result);
+    }
+}
+
+/// Gives an error of the card's memory the address there: of a read the engine reports the address
+/// in the host's memory that it could not write.
+fn in_card<B: Bus>(error: TransferError, order: &Order<B>) -> TransferError {
+    match &order.c2h {
+        Some(Target::Card(_, _, address)) if error.fault == TransferFault::CardMemory => {
+            let address = address.saturating_add(error.moved_bytes);
+            TransferError { address: Some(BusAddress(address)), ..error }
+        }
+        _ => error,
     }
 }
 

@@ -2,12 +2,14 @@
 //! The client, on any node: registers its memory, asks a server for a transfer, and waits; the
 //! server's network moves the data.
 
+use std::cell::Cell;
 use std::ops::Range;
 use std::pin::pin;
+use std::sync::Mutex;
 
 use crosslane_host::ErrorKind::{Data, InvalidArgument, Timeout};
 use crosslane_host::{
-    Clock, DmaMemory, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, RemoteMemory, setters,
+    Clock, DmaMemory, Rdma, RdmaConnection, RdmaRegion, RemoteAccess, RemoteMemory, lock, setters,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
@@ -97,8 +99,9 @@ impl Outcome {
         }
     }
 
-    /// Compares the server's checksum, if the transfer had [one](TransferOptions::checksum) and was
-    /// made from its beginning, with this node's memory: of a round trip, with what was sent.
+    /// Compares the server's checksum, if the transfer had [one](TransferOptions::checksum), with
+    /// this node's memory: of a round trip, with what was sent. Bytes that had arrived
+    /// [before](TransferOptions::first) are not compared.
     ///
     /// # Errors
     /// Data that were changed on the way, and memory that cannot be read.
@@ -107,6 +110,7 @@ impl Outcome {
         let mut own = crc32fast::Hasher::new();
         let mut step = vec![0; STEP_BYTES as usize];
         let Range { start, end } = memory.range;
+        let start = end.saturating_sub(self.report.bytes).max(start);
         for at in (start..end).step_by(STEP_BYTES as usize) {
             let step = &mut step[..(end - at).min(STEP_BYTES) as usize];
             memory.region.memory().read(at, step)?;
@@ -129,6 +133,9 @@ pub struct Client<R: Rdma, C> {
     rdma: R,
     clock: C,
     control: Control<R::Connection>,
+    /// Bytes of the last transfer, from its beginning, up to which the server has sent a checksum,
+    /// and that checksum.
+    summed: Mutex<Option<(u64, u32)>>,
 }
 
 impl<R: Rdma, C: Clock> Client<R, C> {
@@ -150,7 +157,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         };
         let what = format!("connecting to {server}");
         let control = by(&clock, deadline, Stage::Connection, &what, connecting).await?;
-        Ok(Self { rdma, clock, control })
+        Ok(Self { rdma, clock, control, summed: Mutex::default() })
     }
 
     /// Returns the network.
@@ -303,8 +310,9 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let (first, total) = (request.first, request.bytes);
         let time = Picoseconds(request.time_ps);
         self.control.send(&Request::Transfer(request)).await?;
-        let arrived = std::cell::Cell::new(first);
-        let is_refused = std::cell::Cell::new(false);
+        let arrived = Cell::new(first);
+        let is_refused = Cell::new(false);
+        *lock(&self.summed) = None;
         let talking = async {
             loop {
                 match self.control.receive::<Reply>("a server's reply").await? {
@@ -316,7 +324,12 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                         let refused = is_refused.get();
                         return Err(if refused { error.arrived(first, total) } else { error });
                     }
-                    Reply::Progress { bytes } => {
+                    Reply::Progress { bytes, checksum } => {
+                        if let Some(checksum) = checksum
+                            && (first + 1..total).contains(&bytes)
+                        {
+                            *lock(&self.summed) = Some((bytes, checksum));
+                        }
                         let bytes = bytes.clamp(arrived.get(), total);
                         arrived.set(bytes);
                         progress(bytes);
@@ -350,6 +363,12 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                 Err(error.arrived(arrived_bytes, total))
             }
         }
+    }
+
+    /// Returns where the last transfer, which has failed, can be resumed: the byte up to which the
+    /// server's checksum is known, and the checksum of what was moved before it.
+    pub(crate) fn summed(&self) -> Option<(u64, u32)> {
+        *lock(&self.summed)
     }
 
     /// Has the server stop this client's transfer, which then fails with the bytes that have

@@ -18,7 +18,7 @@ use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
-    Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
+    Confirmation, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
 };
 use crate::stage::Stage;
 
@@ -78,11 +78,14 @@ impl<C: RdmaConnection> Control<C> {
         let not_ours = |_| failed(Denied, "the server does not have the same key");
         state.read_message(&second, &mut payload).map_err(not_ours)?;
         let seal = Some(Mutex::new(state.into_transport_mode().map_err(noise)?));
-        Ok(Self { connection, seal })
+        let control = Self { connection, seal };
+        control.send(&Confirmation).await?;
+        Ok(control)
     }
 
-    /// Makes the server's side of the handshake: `key_of` returns the key for a client's name, or
-    /// `None` if no key is needed. Returns the client's name.
+    /// Makes the server's side of the handshake, up to the first message that only the client can
+    /// have sealed: `key_of` returns the key for a client's name, or `None` if no key is needed.
+    /// Returns the client's name.
     pub async fn answer(
         connection: C,
         key_of: impl Fn(&str) -> Option<Key>,
@@ -91,7 +94,11 @@ impl<C: RdmaConnection> Control<C> {
         match Self::welcome(&bytes, key_of) {
             Ok((second, seal, name)) => {
                 connection.send(&encode(&Welcome::Yes(second))?).await.at(Stage::Connection)?;
-                Ok((Self { connection, seal: seal.map(Mutex::new) }, name))
+                let control = Self { connection, seal: seal.map(Mutex::new) };
+                if control.seal.is_some() {
+                    control.receive::<Confirmation>("a client's confirmation").await?;
+                }
+                Ok((control, name))
             }
             Err(error) => {
                 // Tell the client; whether the message arrives does not matter.

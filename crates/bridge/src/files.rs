@@ -40,6 +40,7 @@ use smart_default::SmartDefault;
 use thiserror::Error;
 
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
+use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::PeerTarget;
 use crate::report::Report;
@@ -51,6 +52,9 @@ const BUFFERS: u64 = 2;
 /// and the bytes stay in a core's cache from the read to the checksum and the copy.
 const STEP_BYTES: u64 = 256 << 10;
 
+/// Longest time before a lost connection is replaced.
+const LONGEST_BACK_OFF: Picoseconds = Picoseconds::from_secs(30);
+
 /// Settings of a [`FileClient`]. By default: pieces of 32 MiB, three retries, ten minutes for each
 /// piece and ten seconds to connect.
 #[derive(Clone, Copy, Debug, SmartDefault)]
@@ -59,9 +63,13 @@ pub struct FileOptions {
     /// Size of a piece, bytes; at least 1. Each is one transfer, and two are in memory.
     #[default(32 << 20)]
     pub piece_bytes: u64,
-    /// Times that a lost connection is replaced during one call.
+    /// Times that a lost connection is replaced during one call, or that this is tried.
     #[default(3)]
     pub retries: u32,
+    /// Time before a lost connection is replaced; twice as long each time that fails, up to half a
+    /// minute.
+    #[default(Picoseconds::from_ns(500_000_000))]
+    pub back_off: Picoseconds,
     /// Time until the deadline of each piece.
     #[default(Picoseconds::from_secs(600))]
     pub time: Picoseconds,
@@ -73,6 +81,7 @@ pub struct FileOptions {
 setters!(FileOptions {
     with_piece_bytes(piece_bytes: u64),
     with_retries(retries: u32),
+    with_back_off(back_off: impl Into<Picoseconds>),
     with_time(time: impl Into<Picoseconds>),
     with_connecting(connecting: impl Into<Picoseconds>),
 });
@@ -97,8 +106,8 @@ impl Watch for () {}
 pub struct FileOutcome {
     /// Bytes moved.
     pub bytes: u64,
-    /// CRC-32 (IEEE 802.3) of these bytes, if both ends have it: not of a copy between cards, nor
-    /// of a round trip whose data were written rather than compared.
+    /// CRC-32 (IEEE 802.3) of these bytes, whose pieces are the same at both ends; `None` for a
+    /// round trip whose data were written rather than compared.
     pub checksum: Option<u32>,
     /// Times that a lost connection was replaced.
     pub retries: u32,
@@ -113,9 +122,17 @@ pub enum FileError {
     /// The transfer failed and was not, or could not be, resumed.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
-    /// The stream of data to send failed, or ended too early.
+    /// The stream of data to send failed.
     #[error("cannot read the data to send: {0}")]
     Read(#[source] io::Error),
+    /// The stream of data to send ended too early: a file that has become shorter.
+    #[error("the data to send end at byte {at} of {bytes}")]
+    Ended {
+        /// Bytes of the stream that were there.
+        at: u64,
+        /// Bytes that it should have had.
+        bytes: u64,
+    },
     /// The stream for received data failed.
     #[error("cannot write the received data: {0}")]
     Write(#[source] io::Error),
@@ -143,7 +160,7 @@ pub enum FileError {
 kinds!(FileError {
     Self::Bridge(error) => error.kind(),
     Self::Read(error) | Self::Write(error) => error.kind().into(),
-    Self::Changed { .. } | Self::Differs { .. } => Data,
+    Self::Changed { .. } | Self::Differs { .. } | Self::Ended { .. } => Data,
 });
 
 /// A client that moves streams of any length, and connects again after a lost connection.
@@ -181,7 +198,7 @@ struct Moved {
     number: u64,
     bytes: Range<u64>,
     sent: Option<Hasher>,
-    theirs: Option<u32>,
+    theirs: u32,
 }
 
 impl<R: Rdma, C: Clock> FileClient<R, C> {
@@ -251,10 +268,14 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         watch: &dyn Watch,
     ) -> Result<FileOutcome, FileError> {
         let mut outcome = FileOutcome { bytes, ..FileOutcome::default() };
+        if bytes == 0 {
+            return Ok(outcome);
+        }
         let go = async |client: &Client<R, C>, options, progress: &dyn Fn(u64)| {
             client.copy(from, peer.clone(), bytes, &options, progress).await
         };
-        self.transfer(0..bytes, &mut outcome, watch, go).await?;
+        // The two servers have compared it.
+        outcome.checksum = Some(self.transfer(0..bytes, bytes, &mut outcome, watch, go).await?);
         Ok(outcome)
     }
 
@@ -281,7 +302,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         let mut outcome =
             FileOutcome { bytes: bytes.end.saturating_sub(bytes.start), ..FileOutcome::default() };
         let (mut all, mut before) = (Hasher::new(), None);
-        let mut sent = streams.fill(out.as_ref(), 0, &piece(&bytes, 0, piece_bytes)).await?;
+        let first = piece(&bytes, 0, piece_bytes);
+        let mut sent = streams.fill(out.as_ref(), 0, &first, bytes.end).await?;
         for number in 0..outcome.bytes.div_ceil(piece_bytes) {
             let part = |number| piece(&bytes, number, piece_bytes);
             let now = part(number);
@@ -308,10 +330,10 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             };
             let beside = async {
                 streams.drain(back.as_ref(), before.take(), &mut all).await?;
-                streams.fill(out.as_ref(), number + 1, &part(number + 1)).await
+                streams.fill(out.as_ref(), number + 1, &part(number + 1), bytes.end).await
             };
             let moving = async {
-                let moved = self.transfer(now.clone(), &mut outcome, watch, go).await;
+                let moved = self.transfer(now.clone(), bytes.end, &mut outcome, watch, go).await;
                 moved.map_err(FileError::from)
             };
             let (theirs, next) = try_join!(moving, beside)?;
@@ -340,51 +362,65 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
     }
 
-    /// Makes the transfer of a piece; after an interruption it resumes behind the data that have
-    /// arrived. Returns the server's checksum, if one connection moved all of the piece.
+    /// Makes the transfer of a piece of `total_bytes`; after an interruption it resumes behind the
+    /// data that have arrived and whose checksum the server has told. Returns the server's checksum
+    /// of the piece, whichever connections moved it.
     async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,
+        total_bytes: u64,
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
         go: F,
-    ) -> Result<Option<u32>>
+    ) -> Result<u32>
     where
         F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome>,
     {
-        let time = self.options.time;
+        let (time, length) = (self.options.time, bytes.end - bytes.start);
         let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
+        let (mut summed, mut back_off) = (Hasher::new(), self.options.back_off);
+        let mut is_interrupted = false;
         loop {
-            let client = match self.client.take() {
-                Some(client) => client,
-                None => self.connect().await?,
+            let connected = match self.client.take() {
+                Some(client) => Ok(client),
+                None => self.connect().await,
             };
             let progress = |arrived| watch.arrived(bytes.start + arrived);
-            match go(&client, options, &progress).await {
+            let (moved, client) = match connected {
+                Ok(client) => (go(&client, options, &progress).await, Some(client)),
+                Err(error) => (Err(error.arrived(options.first, length)), None),
+            };
+            let error = match moved {
                 Ok(Outcome { report, .. }) => {
-                    self.client = Some(client);
+                    self.client = client;
                     watch.arrived(bytes.end);
-                    // The server has not summed up what another connection had moved.
-                    let checksum = report.checksum.filter(|_| options.first == 0);
+                    let last = report.checksum.ok_or_else(no_checksum)?;
+                    summed.combine(&Hasher::new_with_initial_len(last, length - options.first));
                     outcome.reports.push(report);
-                    return Ok(checksum);
+                    return Ok(summed.finalize());
                 }
-                Err(error) if self.may_resume(&error, &options, outcome.retries) => {
-                    outcome.retries += 1;
-                    watch.resumed(&error);
-                    options.first = options.first.max(error.arrived_bytes);
+                // Of the file, not of the piece.
+                Err(error) => {
+                    let arrived_bytes = bytes.start + error.arrived_bytes;
+                    error.arrived(arrived_bytes, total_bytes)
                 }
-                Err(error) => return Err(error),
+            };
+            let was_connected = client.is_some();
+            if let Some((upto, sum)) = client.and_then(|client| client.summed()) {
+                summed.combine(&Hasher::new_with_initial_len(sum, upto - options.first));
+                options.first = upto;
+                back_off = self.options.back_off;
             }
+            let may_resume = is_mendable(&error) && (was_connected || is_interrupted);
+            if !may_resume || outcome.retries >= self.options.retries {
+                return Err(error);
+            }
+            outcome.retries += 1;
+            is_interrupted = true;
+            watch.resumed(&error);
+            self.clock.sleep_until(after(&self.clock, back_off)).await;
+            back_off = Picoseconds(back_off.0.saturating_mul(2)).min(LONGEST_BACK_OFF);
         }
-    }
-
-    /// Whether another connection may mend an interruption.
-    fn may_resume(&self, error: &BridgeError, options: &TransferOptions, retries: u32) -> bool {
-        retries < self.options.retries
-            && error.total_bytes > options.first
-            && error.arrived_bytes < error.total_bytes
-            && matches!(error.stage, Stage::Connection | Stage::RdmaRead | Stage::RdmaWrite)
     }
 
     async fn connect(&self) -> Result<Client<R, C>> {
@@ -413,13 +449,18 @@ impl Streams<'_> {
         buffers: Option<&Buffers<G>>,
         number: u64,
         bytes: &Range<u64>,
+        total_bytes: u64,
     ) -> Result<Option<Hasher>, FileError> {
         let (Some(source), Some(buffers)) = (&mut self.source, buffers) else { return Ok(None) };
         let (length, mut hasher) = (bytes.end - bytes.start, Hasher::new());
         let mut step = vec![0; length.min(STEP_BYTES) as usize];
         for at in (0..length).step_by(STEP_BYTES as usize) {
             let step = &mut step[..(length - at).min(STEP_BYTES) as usize];
-            source.read_exact(step).map_err(FileError::Read)?;
+            let have = read_whole(*source, step).map_err(FileError::Read)?;
+            if have < step.len() {
+                let at = bytes.start + at + have as u64;
+                return Err(FileError::Ended { at, bytes: total_bytes });
+            }
             hasher.update(step);
             let written = buffers.region.memory().write(buffers.offset(number) + at, step);
             written.map_err(BridgeError::from)?;
@@ -461,6 +502,20 @@ impl Streams<'_> {
     }
 }
 
+/// Fills a buffer from a stream, or what there is of it.
+fn read_whole(source: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < into.len() {
+        match source.read(&mut into[have..]) {
+            Ok(0) => break,
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
 /// Returns the bytes of a piece; none behind the last.
 fn piece(bytes: &Range<u64>, number: u64, piece_bytes: u64) -> Range<u64> {
     let bound =
@@ -478,12 +533,23 @@ fn beyond(place: &CardPlace, offset_bytes: u64) -> Result<CardPlace> {
     Ok(CardPlace { card: card.clone(), address })
 }
 
-/// Compares a piece's checksum with the server's, if it has one.
-fn check(own: &Hasher, theirs: Option<u32>, from: u64) -> Result<(), FileError> {
+/// Whether another connection may mend an interruption.
+fn is_mendable(error: &BridgeError) -> bool {
+    use ErrorKind::{Data, Denied, InvalidArgument, NotFound, Unsupported};
+    matches!(error.stage, Stage::Connection | Stage::RdmaRead | Stage::RdmaWrite)
+        && !matches!(error.kind(), Data | Denied | InvalidArgument | NotFound | Unsupported)
+}
+
+fn no_checksum() -> BridgeError {
+    BridgeError::new(Stage::Request, ErrorKind::Data, "the server has sent no checksum")
+}
+
+/// Compares a piece's checksum with the server's.
+fn check(own: &Hasher, theirs: u32, from: u64) -> Result<(), FileError> {
     let own = own.clone().finalize();
-    match theirs {
-        Some(theirs) if theirs != own => Err(FileError::Changed { from, own, theirs }),
-        _ => Ok(()),
+    match theirs == own {
+        true => Ok(()),
+        false => Err(FileError::Changed { from, own, theirs }),
     }
 }
 

@@ -2,13 +2,18 @@
 //! Keys shared by a client and a server.
 
 use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
 
 use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
-use crosslane_host::ErrorKind::InvalidArgument;
+use crosslane_host::ErrorKind::{Denied, InvalidArgument};
 
 const KEY_BYTES: usize = 32;
+/// Most bytes of a key file that are read: a key with blanks around it.
+const MOST_FILE_BYTES: u64 = 4096;
 
 /// A shared key, 256 bits: 64 hexadecimal digits in files. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -20,6 +25,24 @@ impl Key {
         Self(bytes)
     }
 
+    /// Reads a key file, which nobody but its owner may read.
+    ///
+    /// # Errors
+    /// A file that cannot be read, that others may read, or that is no key; all name the file.
+    pub fn read(path: &Path) -> Result<Self> {
+        let place = path.display();
+        let bad = |kind, why: String| BridgeError::new(Stage::Connection, kind, why);
+        let unreadable = |error: std::io::Error| {
+            bad(error.kind().into(), format!("{place} cannot be read: {error}"))
+        };
+        let mut text = String::new();
+        let file = File::open(path).map_err(unreadable)?;
+        check_private(path, &file.metadata().map_err(unreadable)?)?;
+        file.take(MOST_FILE_BYTES).read_to_string(&mut text).map_err(unreadable)?;
+        text.parse()
+            .map_err(|error: BridgeError| bad(error.kind(), format!("{place}: {}", error.why)))
+    }
+
     /// Returns its bytes.
     pub const fn bytes(&self) -> &[u8; KEY_BYTES] {
         &self.0
@@ -29,6 +52,26 @@ impl Key {
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
+}
+
+/// Checks that nobody but its owner may read or change a file with a key.
+///
+/// # Errors
+/// A file that others may read or change.
+pub(crate) fn check_private(path: &Path, file: &Metadata) -> Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.permissions().mode() & 0o777;
+        // A device or pipe, such as /dev/stdin, is nobody's to keep.
+        if file.is_file() && mode & 0o077 != 0 {
+            let place = path.display();
+            let why = format!("others may read {place} (mode {mode:o}): chmod 600 {place}");
+            return Err(BridgeError::new(Stage::Connection, Denied, why));
+        }
+    }
+    let _ = (path, file);
+    Ok(())
 }
 
 impl fmt::Debug for Key {
@@ -65,6 +108,28 @@ impl FromStr for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_file_that_others_may_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = std::env::temp_dir().join(format!("crosslane-key-{}", std::process::id()));
+        let key = Key::new([5; 32]);
+        std::fs::write(&path, key.to_hex()).expect("it can be written");
+        let read = |mode| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).expect("it is ours");
+            Key::read(&path).map_err(|error| error.why.to_string())
+        };
+        assert_eq!(read(0o600), Ok(key));
+        for mode in [0o640, 0o604, 0o602] {
+            let why = read(mode).expect_err("others may read it");
+            assert!(why.contains(&format!("(mode {mode:o}): chmod 600 ")), "{why}");
+        }
+        std::fs::remove_file(&path).expect("it is there");
+        let why = Key::read(&path).expect_err("it has gone").why.to_string();
+        assert!(why.contains("cannot be read: "), "{why}");
+    }
 
     #[test]
     fn a_key_is_read_as_it_is_written_and_never_shown() {

@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
@@ -34,6 +34,11 @@ pub struct Hello {
     /// The first message of the handshake; empty without a key.
     pub handshake: Vec<u8>,
 }
+
+/// The second message of a client that has a key, sealed: it shows that the greeting was not
+/// somebody else's, sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation;
 
 /// The answer of a server, in the clear.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +167,9 @@ pub enum Reply {
     Progress {
         /// Bytes arrived, without a gap from the beginning.
         bytes: u64,
+        /// CRC-32 of those that this transfer has moved, if the client asked for it and the bytes
+        /// end with a chunk.
+        checksum: Option<u32>,
     },
     /// The transfer is complete.
     Done(Report),
@@ -196,6 +204,19 @@ impl From<Failure> for BridgeError {
         let Failure { stage, why, arrived_bytes, total_bytes } = failure;
         Self::new(stage, Failed, short(&why)).arrived(arrived_bytes, total_bytes)
     }
+}
+
+/// Escapes characters that are not printed as themselves: controls, line ends, and those that turn
+/// the direction of a text.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars() {
+        match c {
+            '"' | '\'' | '\\' => line.push(c),
+            c => line.extend(c.escape_debug()),
+        }
+    }
+    line
 }
 
 /// Shortens a sentence and drops control characters, since it may come from anyone and be shown on
@@ -371,6 +392,12 @@ mod tests {
         let more = [&bytes[..], &[0]].concat();
         let error = decode::<Request>("a request", &more).expect_err("it is longer");
         assert!(error.why.to_string().ends_with("1 B are left over"), "{error}");
+    }
+
+    #[test]
+    fn a_line_of_a_log_is_one_line() {
+        assert_eq!(one_line("it's \"é\" \\"), "it's \"é\" \\");
+        assert_eq!(one_line("a\u{1b}[2J\nb\u{202e}c"), "a\\u{1b}[2J\\nb\\u{202e}c");
     }
 
     #[test]

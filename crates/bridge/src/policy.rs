@@ -24,13 +24,14 @@
 //! ```
 
 use std::fmt;
+use std::fs::Metadata;
 use std::path::Path as FilePath;
 
 use crosslane_host::ErrorKind::{Denied, InvalidArgument};
 use serde::Deserialize;
 
 use crate::error::{BridgeError, Result};
-use crate::key::Key;
+use crate::key::{Key, check_private};
 use crate::messages::{PeerTarget, TransferRequest};
 use crate::report::Path;
 use crate::stage::Stage;
@@ -109,20 +110,22 @@ fn bad(place: &str, why: impl fmt::Display) -> BridgeError {
     BridgeError::new(Stage::Request, InvalidArgument, format!("{place}: {why}"))
 }
 
-fn read_bounded(path: &FilePath) -> Result<String> {
+fn read_bounded(path: &FilePath) -> Result<(String, Metadata)> {
     let place = path.display().to_string();
     let unreadable = |error: std::io::Error| {
         BridgeError::new(Stage::Request, error.kind().into(), format!("{place}: {error}"))
     };
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
+    let file = std::fs::metadata(path).map_err(unreadable)?;
+    let size = file.len();
     if size > MAX_POLICY_BYTES {
         return Err(bad(&place, format!("{size} B: at most {MAX_POLICY_BYTES} are read")));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    Ok((std::fs::read_to_string(path).map_err(unreadable)?, file))
 }
 
 impl Policy {
-    /// Reads a policy file; key files are found relative to it. `decoy` is a random key that is
+    /// Reads a policy file; key files are found relative to it, and nobody but its owner may read a
+    /// file with a key. `decoy` is a random key that is
     /// given to no client.
     ///
     /// # Errors
@@ -130,9 +133,13 @@ impl Policy {
     pub fn read(path: &FilePath, decoy: Key) -> Result<Self> {
         let place = path.display().to_string();
         let folder = path.parent().unwrap_or(FilePath::new(""));
-        Self::parse(&place, &read_bounded(path)?, decoy, |file| {
-            read_bounded(&folder.join(file))?.parse()
-        })
+        let (text, file) = read_bounded(path)?;
+        let policy = Self::parse(&place, &text, decoy, |file| Key::read(&folder.join(file)))?;
+        let clients = toml::from_str(&text).map_or_else(|_| Vec::new(), |it: PolicyFile| it.client);
+        if clients.iter().any(|client| client.key.is_some()) {
+            check_private(path, &file)?;
+        }
+        Ok(policy)
     }
 
     /// Returns the clients' keys.

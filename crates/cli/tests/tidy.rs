@@ -493,6 +493,22 @@ fn the_index_lists_every_page_of_docs() {
 
 /// The pages that an outsider looks for first are where the sites of repositories look for them.
 #[test]
+fn the_security_page_names_tests_that_exist() {
+    let (tree, mut wrong) = (tree(), Vec::new());
+    let page = tree.iter().find(|file| file.path == "docs/security.md").expect("it is there");
+    let rows = page.text.lines().filter(|line| line.starts_with("| can"));
+    for test in rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next()) {
+        for name in test.split('`').skip(1).step_by(2) {
+            let code = format!("fn {name}(");
+            if !tree.iter().any(|file| file.ending() == "rs" && file.text.contains(&code)) {
+                wrong.push(format!("{}: no test is called {name}", page.path));
+            }
+        }
+    }
+    assert_none("a line of the page on security has a test", &wrong);
+}
+
+#[test]
 fn pages_for_newcomers_exist() {
     let files = tree();
     let wanted = [

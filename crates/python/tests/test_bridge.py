@@ -422,6 +422,7 @@ access = "read-write"
 def test_keys_and_rights_are_those_of_the_policy(network: Any, tmp_path: Path) -> None:
     key, policy = tmp_path / "rnode.key", tmp_path / "policy.toml"
     key.write_bytes(subprocess.check_output([str(PROGRAM), "bridge", "key"]))
+    key.chmod(0o600)
     policy.write_text(POLICY)
     with served("--policy", str(policy), network=network) as server:
         for own in (key, key.read_text().strip()):

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server, on the node with the card: accepts clients and makes their transfers.
 
+mod guests;
 mod memory;
 mod naive;
 mod pipelined;
 mod session;
 mod shares;
+mod sums;
 mod to_peer;
 mod transfer;
 
@@ -27,17 +29,16 @@ use crate::card::{Card, CardWorking};
 use crate::chunks::Chunking;
 use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
-use crate::messages::{CardKind, CardState, MAX_NAME_BYTES};
+use crate::messages::{CardKind, CardState, MAX_NAME_BYTES, one_line};
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
 use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
+use guests::{Guests, MOST_CLIENTS, MOST_STRANGERS};
 use memory::Budget;
 use shares::Shares;
 
-/// Most clients served at once; further ones wait to be accepted.
-const MOST_CLIENTS: usize = 256;
 /// Sizes of slots, bytes: smaller ones are mostly overhead, larger ones exceed a descriptor.
 const SLOT_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 28;
 /// Smallest chunk that a client may ask for, bytes.
@@ -84,6 +85,13 @@ pub struct ServerOptions {
     /// Time for a client to authenticate.
     #[default(Picoseconds::from_secs(10))]
     pub greeting_time: Picoseconds,
+    /// Time for a client, or another server, to do its part of one operation: to take or give the
+    /// data of a chunk, or to take a message.
+    #[default(Picoseconds::from_secs(30))]
+    pub patience: Picoseconds,
+    /// Longest transfer, whatever a client asks for: a day.
+    #[default(Picoseconds::from_secs(86_400))]
+    pub longest_time: Picoseconds,
 }
 
 setters!(ServerOptions {
@@ -98,6 +106,8 @@ setters!(ServerOptions {
     with_most_naive_bytes(most_naive_bytes: u64),
     with_pace(pace: impl Into<Picoseconds>),
     with_greeting_time(greeting_time: impl Into<Picoseconds>),
+    with_patience(patience: impl Into<Picoseconds>),
+    with_longest_time(longest_time: impl Into<Picoseconds>),
 });
 
 /// An event at a server.
@@ -135,19 +145,26 @@ pub enum ServerEvent {
 
 impl fmt::Display for ServerEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names and sentences of others are one line, and nothing that a terminal obeys.
+        let one_line = |text: &dyn fmt::Display| one_line(&text.to_string());
         match self {
-            Self::Greeted { client, peer } => write!(f, "{client} at {peer} is connected"),
-            Self::Lost { peer, error } => write!(f, "{peer}: {error}"),
+            Self::Greeted { client, peer } => {
+                write!(f, "{} at {} is connected", one_line(client), one_line(peer))
+            }
+            Self::Lost { peer, error } => write!(f, "{}: {}", one_line(peer), one_line(error)),
             Self::Done { client, report } => write!(
                 f,
-                "{client}: {} B {} in {}, {:.1} MB/s; {}",
+                "{}: {} B {} in {}, {:.1} MB/s; {}",
+                one_line(client),
                 report.bytes,
                 report.path,
                 Picoseconds(report.elapsed_ps),
                 report.bytes_per_second() / 1e6,
                 report.why_not_faster()
             ),
-            Self::Failed { client, error } => write!(f, "{client}: {error}"),
+            Self::Failed { client, error } => {
+                write!(f, "{}: {}", one_line(client), one_line(error))
+            }
         }
     }
 }
@@ -190,6 +207,7 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     places: Vec<ServedCard<B, R>>,
     /// Memory of transfers beside the rings.
     memory: Budget,
+    guests: Guests,
     next_client: Cell<u64>,
     tell: Box<dyn Fn(&ServerEvent)>,
 }
@@ -237,7 +255,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         let tell = Box::new(tell);
         let next_client = Cell::new(0);
         let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
-        let shared = Shared { rdma, clock, options, places, memory, next_client, tell };
+        let guests = Guests::default();
+        let shared = Shared { rdma, clock, options, places, memory, guests, next_client, tell };
         Ok(Self { shared, cards: workers })
     }
 
@@ -339,7 +358,8 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 ) -> Result<()> {
     let mut sessions = FuturesUnordered::new();
     loop {
-        let is_full = sessions.len() >= MOST_CLIENTS;
+        // Those that were sent away may still be closing their connections.
+        let is_full = sessions.len() >= MOST_CLIENTS + 2 * MOST_STRANGERS;
         let accepted = if is_full {
             sessions.next().await;
             continue;

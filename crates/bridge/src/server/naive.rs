@@ -55,9 +55,11 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         self.pipeline.took(NaiveStep::Dma);
         if let Some(memory) = &send {
             let near = self.register(memory).await?;
+            let expected = self.expect(Stage::Connection);
             self.control.send(&Reply::Ready).await?;
             let lost = || BridgeError::new(Stage::Connection, LinkDown, "the client is not ready");
             is_ready.next().await.ok_or_else(lost)?;
+            drop(expected);
             self.pipeline.took(NaiveStep::WayBack);
             self.network(Stage::RdmaWrite, &near, 0, bytes).await?;
             self.pipeline.took(NaiveStep::RdmaWrite);

@@ -97,7 +97,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         &self,
         ring: &Ring<B, R>,
         announced: Option<Announced>,
-    ) -> impl Stream<Item = Result<(Range<u64>, u64)>> + use<B, R, C> {
+    ) -> impl Stream<Item = Result<(Range<u64>, u64)>> {
         let request = self.request;
         let source = request.source.filter(|_| request.is_announced);
         let (Some(source), Some(announced)) = (source, announced) else {
@@ -116,7 +116,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
             }
             let (offset_bytes, bytes) = match rest {
                 Some(rest) => rest,
-                None => announced.next().await?,
+                None => {
+                    let _expected = self.expect(Stage::Connection);
+                    announced.next().await?
+                }
             };
             if bytes == 0 || bytes > left || !source.holds(offset_bytes, bytes) {
                 let have = source.bytes;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A client's session: its greeting, then its requests, one after the other.
 
-use crosslane_host::ErrorKind::NotFound;
+use std::pin::pin;
+
+use crosslane_host::ErrorKind::{Busy, NotFound};
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 
+use super::guests::Guest;
 use super::transfer::Transfer;
 use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::control::Control;
@@ -26,9 +30,22 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     client: ClientId,
 ) {
     let peer = connection.peer();
-    if let Err(error) = talk(shared, connection.clone(), client).await {
+    let (guest, leave) = shared.guests.come(client);
+    let talked = {
+        let talking = pin!(talk(shared, connection.clone(), &guest));
+        // Asked first: whoever has to leave begins no transfer.
+        match select(leave, talking).await {
+            Either::Left(_) => {
+                let why = "it was idle, and has made room for others";
+                Err(BridgeError::new(Stage::Connection, Busy, why))
+            }
+            Either::Right((talked, _)) => talked,
+        }
+    };
+    if let Err(error) = talked {
         (shared.tell)(&ServerEvent::Lost { peer, error });
     }
+    drop(guest);
     // The connection is closed: the client's network no longer touches the rings.
     connection.close().await;
     for place in &shared.places {
@@ -40,7 +57,7 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     connection: R::Connection,
-    client: ClientId,
+    guest: &Guest<'_>,
 ) -> Result<()> {
     let peer = connection.peer();
     let clock = &shared.clock;
@@ -49,32 +66,43 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let greeting = Control::answer(connection, |name| guard.key(name));
     let what = "waiting for the client to say who it is";
     let (control, name) = by(clock, end, Stage::Connection, what, greeting).await?;
+    let send = async |reply: &Reply| {
+        let end = after(clock, shared.options.patience);
+        by(clock, end, Stage::Connection, "the client takes no message", control.send(reply)).await
+    };
+    if let Err(error) = guest.is_known() {
+        send(&Reply::Failed(error.clone().into())).await?;
+        return Err(error);
+    }
     (shared.tell)(&ServerEvent::Greeted { client: name.clone(), peer });
     loop {
+        guest.is_idle();
         // A client that leaves between two requests has lost nothing.
         let bytes = control.receive::<Request>("a request").await;
         let request = match bytes {
             Ok(request) => request,
             Err(error) if error.stage == Stage::Connection => return Ok(()),
             Err(error) => {
-                control.send(&Reply::Failed(error.clone().into())).await?;
+                send(&Reply::Failed(error.clone().into())).await?;
                 return Err(error);
             }
         };
         match request {
             Request::Cards => {
                 let names = shared.places.iter().map(|place| place.name.clone()).collect();
-                control.send(&Reply::Cards(names)).await?;
+                send(&Reply::Cards(names)).await?;
             }
             Request::Survey => {
                 let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
                 control.send(&Reply::Survey(cards.collect())).await?;
             }
             Request::Transfer(request) => {
+                guest.is_busy();
+                let client = guest.client;
                 let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
                 match result {
                     Ok(report) => {
-                        control.send(&Reply::Done(report.clone())).await?;
+                        send(&Reply::Done(report.clone())).await?;
                         let report = Box::new(report);
                         (shared.tell)(&ServerEvent::Done { client: name.clone(), report });
                     }
@@ -82,7 +110,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         let event = ServerEvent::Failed { client: name.clone(), error };
                         (shared.tell)(&event);
                         let ServerEvent::Failed { error, .. } = event else { return Ok(()) };
-                        control.send(&Reply::Failed(Failure::from(error))).await?;
+                        send(&Reply::Failed(Failure::from(error))).await?;
                         if has_begun {
                             // Its operations in flight end with the connection.
                             leave(clock, &control).await;
@@ -101,9 +129,9 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
     let end = after(clock, LEAVING);
     let gone = async { while control.receive::<Request>("a request").await.is_ok() {} };
-    let gone = std::pin::pin!(gone.fuse());
-    let late = std::pin::pin!(clock.sleep_until(end).fuse());
-    futures_util::future::select(gone, late).await;
+    let gone = pin!(gone.fuse());
+    let late = pin!(clock.sleep_until(end).fuse());
+    select(gone, late).await;
 }
 
 /// Makes a transfer; also returns whether its stages had begun.

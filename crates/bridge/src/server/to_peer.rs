@@ -13,17 +13,18 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
 use super::ServerOptions;
-use super::transfer::{Chunk, Replies, Transfer};
+use super::transfer::{Chunk, Expected, Replies, Transfer};
 use crate::control::Control;
-use crate::deadline::by;
+use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::Path;
 use crate::slots::Ring;
 use crate::stage::Stage;
 
-/// Slots announced and not fully read: the rest of each, and the time of its announcement.
-type Lent = VecDeque<(Chunk, u64, Picoseconds)>;
+/// Slots announced and not fully read: the rest of each, the time of its announcement, and that it
+/// has to be read.
+type Lent<'a> = VecDeque<(Chunk, u64, Picoseconds, Expected<'a>)>;
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// Makes a transfer to another server's card.
@@ -53,7 +54,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         let what = "connecting to the other server";
         let clock = &self.shared.clock;
         let (control, peer) =
-            by(clock, self.deadline, Stage::Connection, what, self.connect()).await?;
+            by(clock, self.connected_by(), Stage::Connection, what, self.connect()).await?;
         let region = &ring.region;
         let moving = async {
             control.send(&Request::Transfer(self.ask(peer, region))).await?;
@@ -68,11 +69,16 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         result
     }
 
+    /// Returns the time by which the other server has to have answered.
+    fn connected_by(&self) -> Picoseconds {
+        after(&self.shared.clock, self.shared.options.patience).min(self.deadline)
+    }
+
     async fn connect(&self) -> Result<(Control<R::Connection>, &PeerTarget)> {
         let not_named =
             || BridgeError::new(Stage::Request, InvalidArgument, "the other server is not named");
         let peer = self.request.peer.as_ref().ok_or_else(not_named)?;
-        let connection = self.shared.rdma.connect(&peer.server, self.deadline).await;
+        let connection = self.shared.rdma.connect(&peer.server, self.connected_by()).await;
         let connection = connection.at(Stage::Connection)?;
         Ok((Control::greet(connection, &self.shared.options.identity).await?, peer))
     }
@@ -107,7 +113,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                 match select(next, reply).await {
                     Either::Left((Some(next), _)) => Either::Left(next),
                     // All slots have been announced.
-                    Either::Left((None, reply)) => Either::Right(reply.await?),
+                    Either::Left((None, reply)) => {
+                        let _expected = self.expect(Stage::RdmaRead);
+                        Either::Right(reply.await?)
+                    }
                     Either::Right((reply, _)) => Either::Right(reply?),
                 }
             };
@@ -118,18 +127,25 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                     let begun = self.pipeline.begin(Stage::RdmaRead);
                     region.publish(offset_bytes, length).at(Stage::RdmaRead)?;
                     next.slot()?.lend();
-                    lent.push_back((next, length, begun));
+                    lent.push_back((next, length, begun, self.expect(Stage::RdmaRead)));
                     control.send(&Request::Chunk { offset_bytes, bytes: length }).await?;
                 }
                 Either::Right(Reply::Taken { bytes, .. }) => {
                     self.take_back(&mut lent, bytes).await?
                 }
-                Either::Right(Reply::Progress { bytes }) => {
-                    arrived = bytes.max(arrived);
+                Either::Right(Reply::Progress { bytes, checksum }) => {
+                    arrived = bytes.clamp(arrived, self.request.bytes);
+                    self.compare(arrived, checksum.filter(|_| arrived == bytes))?;
                     self.has_arrived(arrived);
                 }
-                Either::Right(Reply::Done(_)) => {
-                    self.has_arrived(self.request.bytes);
+                Either::Right(Reply::Done(report)) => {
+                    let all = self.request.bytes;
+                    self.compare(all, report.checksum)?;
+                    if self.request.checksum && self.agreed.get().is_none_or(|it| it.0 != all) {
+                        let why = "the other server has sent no checksum of the whole";
+                        return Err(BridgeError::new(Stage::RdmaRead, Data, why));
+                    }
+                    self.has_arrived(all);
                     return Ok(());
                 }
                 Either::Right(Reply::Failed(failure)) => {
@@ -141,16 +157,30 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         }
     }
 
+    /// Compares the other server's checksum of the bytes before this one, if both have it.
+    fn compare(&self, upto: u64, theirs: Option<u32>) -> Result<()> {
+        let Some((own, theirs)) = self.checksum_upto(upto).zip(theirs) else { return Ok(()) };
+        if own != theirs {
+            let why = format!(
+                "data were changed on the way: CRC-32 {own:08x} here, {theirs:08x} at the other \
+                 server"
+            );
+            return Err(BridgeError::new(Stage::RdmaRead, Data, why));
+        }
+        self.agreed.set(Some((upto, own)));
+        Ok(())
+    }
+
     /// Notes that the other server has read `bytes` more of the announced bytes, oldest first.
-    async fn take_back(&self, lent: &mut Lent, bytes: u64) -> Result<()> {
+    async fn take_back(&self, lent: &mut Lent<'_>, bytes: u64) -> Result<()> {
         let wrong = || {
             let why = format!("the other server has read {bytes} B more than were announced");
             BridgeError::new(Stage::Request, Data, why)
         };
-        let (_, left, _) = lent.front_mut().ok_or_else(wrong)?;
+        let (_, left, ..) = lent.front_mut().ok_or_else(wrong)?;
         *left = left.checked_sub(bytes).ok_or_else(wrong)?;
         if *left == 0
-            && let Some((mut chunk, _, begun)) = lent.pop_front()
+            && let Some((mut chunk, _, begun, _)) = lent.pop_front()
         {
             chunk.slot()?.take_back();
             self.pipeline.end(Stage::RdmaRead, begun, chunk.length()).await;

@@ -2,6 +2,7 @@
 //! One transfer of a client: the operations of its stages, and what runs beside them.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::pin;
 
@@ -16,10 +17,11 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
 use super::shares::UnderWay;
+use super::sums::Sums;
 use super::{ServedCard, Shared};
 use crate::card::{Ended, Order, Orders};
 use crate::control::Control;
-use crate::deadline::after;
+use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{Reply, Request, TransferRequest};
 use crate::pipeline::Pipeline;
@@ -28,10 +30,10 @@ use crate::served::Core;
 use crate::slots::{ClientId, Membership, Ring, Slot};
 use crate::stage::Stage;
 
-/// Longest time allowed for a transfer, ps: thirty days.
-const LONGEST_TIME_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 /// Least time between two progress messages.
 const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// Time for a client to take the last messages of a transfer.
+pub(super) const LAST_WORDS: Picoseconds = Picoseconds::from_secs(1);
 /// Bytes of a slot copied at once for a checksum.
 const STEP_BYTES: u64 = 1 << 16;
 
@@ -79,8 +81,23 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     moved_before: (u64, f64),
     /// Time of the last progress message.
     told: Cell<Picoseconds>,
-    /// First byte and checksum of each chunk, in any order.
-    checksums: RefCell<Vec<(u64, crc32fast::Hasher)>>,
+    sums: RefCell<Sums>,
+    /// Byte up to which another server had the same checksum, and that checksum.
+    pub agreed: Cell<Option<(u64, u32)>>,
+    /// Things that the client, or the other server, has to do, by the time since which it has.
+    expected: RefCell<BTreeMap<(Picoseconds, u64), Stage>>,
+}
+
+/// Something that another node has to do, until this is dropped.
+pub(super) struct Expected<'a> {
+    all: &'a RefCell<BTreeMap<(Picoseconds, u64), Stage>>,
+    key: (Picoseconds, u64),
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.all.borrow_mut().remove(&self.key);
+    }
 }
 
 impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
@@ -92,7 +109,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         client: ClientId,
         request: &'a TransferRequest,
     ) -> (Self, Replies) {
-        let time = Picoseconds(request.time_ps.min(LONGEST_TIME_PS));
+        let time = Picoseconds(request.time_ps).min(shared.options.longest_time);
         let pipeline = Pipeline::new(shared.clock.clone(), shared.options.pace, request.first);
         let (replies, to_tell) = mpsc::unbounded();
         let transfer = Self {
@@ -108,7 +125,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             moved_before: place.shares.so_far(),
             told: Cell::new(pipeline.begun),
             pipeline,
-            checksums: RefCell::default(),
+            sums: RefCell::new(Sums::from(request.first)),
+            agreed: Cell::new(None),
+            expected: RefCell::default(),
         };
         (transfer, to_tell)
     }
@@ -157,14 +176,28 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         };
         let telling = async {
             while let Some(reply) = to_tell.next().await {
+                let _expected = self.expect(Stage::Connection);
                 control.send(&reply).await?;
             }
             std::future::pending::<Result<()>>().await
         };
         let late = async {
-            shared.clock.sleep_until(*deadline).await;
-            let stage = self.pipeline.busiest().map_or(Stage::Connection, |slowest| slowest.stage);
-            failed(stage, Timeout, "the deadline passed before all had arrived")
+            let patience = shared.options.patience;
+            loop {
+                let now = shared.clock.now();
+                let oldest = self.oldest_expected();
+                let until = Picoseconds(oldest.map_or(now, |it| it.0).0.saturating_add(patience.0));
+                if now >= *deadline {
+                    let busiest = self.pipeline.busiest();
+                    let stage = busiest.map_or(Stage::Connection, |slowest| slowest.stage);
+                    return failed(stage, Timeout, "the deadline passed before all had arrived");
+                }
+                if let Some((_, stage)) = oldest.filter(|_| now >= until) {
+                    let why = "the other node has done nothing for too long";
+                    return failed(stage, Timeout, why);
+                }
+                shared.clock.sleep_until(until.min(*deadline)).await;
+            }
         };
         let (moving, listening) = (pin!(moving), pin!(listening));
         let (telling, late) = (pin!(telling), pin!(late));
@@ -174,13 +207,37 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             Either::Right((Either::Left((heard, _)), _)) => heard,
             Either::Right((Either::Right((other, _)), _)) => other.factor_first().0,
         };
-        result.map_err(|error| {
-            let whole = self.pipeline.arrived_bytes();
-            // Only into a card's memory can part of a chunk arrive.
-            let is_partial = request.path == Path::ToFpga && error.stage == Stage::Dma;
-            let arrived = if is_partial { whole.max(error.arrived_bytes) } else { whole };
-            error.arrived(arrived, request.bytes)
-        })
+        let Err(error) = result else { return Ok(()) };
+        let whole = self.pipeline.arrived_bytes();
+        if request.checksum && error.stage != Stage::Connection {
+            // Whoever resumes the transfer gets the checksum of what has arrived.
+            let progress = self.progress(whole);
+            let told = control.send(&progress);
+            let end = after(&shared.clock, LAST_WORDS);
+            let what = "the client does not take messages";
+            let _ = by(&shared.clock, end, Stage::Connection, what, told).await;
+        }
+        // Only into a card's memory can part of a chunk arrive.
+        let is_partial = request.path == Path::ToFpga && error.stage == Stage::Dma;
+        let arrived = if is_partial { whole.max(error.arrived_bytes) } else { whole };
+        Err(error.arrived(arrived, request.bytes))
+    }
+
+    /// Notes that the client, or the other server, has something to do, until the result is
+    /// dropped. If that takes longer than the server's patience, the transfer fails in this stage.
+    pub fn expect(&self, stage: Stage) -> Expected<'_> {
+        let mut expected = self.expected.borrow_mut();
+        let now = self.shared.clock.now();
+        let last = expected.range((now, 0)..=(now, u64::MAX)).next_back();
+        let key = (now, last.map_or(0, |((_, number), _)| number + 1));
+        expected.insert(key, stage);
+        Expected { all: &self.expected, key }
+    }
+
+    /// Returns since when the oldest of these things is expected, and its stage.
+    fn oldest_expected(&self) -> Option<(Picoseconds, Stage)> {
+        let expected = self.expected.borrow();
+        expected.first_key_value().map(|((since, _), stage)| (*since, *stage))
     }
 
     /// Waits for a slot.
@@ -205,12 +262,14 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let missing = || BridgeError::new(Stage::Request, Data, "a region is missing");
         let far = FarEnd { memory: region.ok_or_else(missing)?, offset_bytes };
         let begun = self.pipeline.begin(stage);
+        let expected = self.expect(stage);
         let connection = self.control.connection();
         let moved = match is_read {
             true => connection.read(near, far, bytes).await,
             false => connection.write(near, far, bytes).await,
         };
         moved.at(stage)?;
+        drop(expected);
         self.pipeline.end(stage, begun, bytes).await;
         Ok(())
     }
@@ -347,10 +406,22 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     pub fn has_arrived(&self, upto: u64) {
         let now = self.shared.clock.now();
         self.pipeline.has_arrived(upto);
+        // No more than the chunks under way are kept.
+        self.checksum_upto(upto);
         if now.since(self.told.get()) >= PROGRESS {
             self.told.set(now);
-            self.tell(Reply::Progress { bytes: upto });
+            self.tell(self.progress(upto));
         }
+    }
+
+    /// Returns the message that all bytes before this one have arrived.
+    fn progress(&self, upto: u64) -> Reply {
+        let checksum = match self.request.path {
+            // That of this server alone says nothing of what the other one has.
+            Path::ToPeer => self.agreed.get().filter(|(at, _)| *at == upto).map(|(_, sum)| sum),
+            _ => self.checksum_upto(upto),
+        };
+        Reply::Progress { bytes: upto, checksum }
     }
 
     /// Sends the client a message, as soon as the connection takes it.
@@ -377,19 +448,14 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             hasher.update(step);
         }
         self.place.core.work(HostWork::Copy(length)).await;
-        self.checksums.borrow_mut().push((chunk.bytes.start, hasher));
+        self.sums.borrow_mut().add(chunk.bytes.clone(), hasher);
         Ok(())
     }
 
-    /// Combines the checksums of all chunks in order.
-    fn checksum(&self) -> u32 {
-        let mut chunks = self.checksums.borrow().clone();
-        chunks.sort_by_key(|(start, _)| *start);
-        let mut all = crc32fast::Hasher::new();
-        for (_, chunk) in &chunks {
-            all.combine(chunk);
-        }
-        all.finalize()
+    /// Returns the checksum of the bytes that this transfer has moved before this one, if the client
+    /// asked for it and the byte is the first of a chunk. Naive transfers have none.
+    pub fn checksum_upto(&self, end: u64) -> Option<u32> {
+        self.request.checksum.then(|| self.sums.borrow_mut().upto(end)).flatten()
     }
 
     fn report(&self) -> Report {
@@ -412,7 +478,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             stages: stages.collect(),
             steps: pipeline.steps(),
             processor_ps: processor.map(|(now, before)| now.since(before).0),
-            checksum: request.checksum.then(|| self.checksum()),
+            checksum: self.checksum_upto(request.bytes),
             card_bytes: card_bytes - self.moved_before.0,
             fair_share_bytes: (share_bytes - self.moved_before.1).round() as u64,
         }

@@ -208,7 +208,10 @@ fn changed_data_and_failing_streams_are_errors() {
 
         let mut short = &sent[..bytes as usize - 1];
         let error = client.put(&mut short, 0..bytes, &to, &()).await.expect_err("it ends early");
-        assert!(matches!(error, FileError::Read(_)), "{error}");
+        assert_eq!(
+            error.to_string(),
+            format!("the data to send end at byte {} of {bytes}", bytes - 1)
+        );
         let mut full = Stream { fails_at: PIECE + 1000, ..Stream::new(&log, Vec::new()) };
         let error = client.get(&to, bytes, &mut full, &()).await.expect_err("it is full");
         assert!(matches!(error, FileError::Write(_)), "{error}");
@@ -221,5 +224,105 @@ fn changed_data_and_failing_streams_are_errors() {
         let put = client.put(&mut &sent[..], 0..bytes, &to, &()).await.expect("it is put");
         assert_eq!((put.bytes, put.retries), (bytes, 0));
         client.close().await;
+    });
+}
+
+#[test]
+fn a_resumed_transfer_is_compared_as_a_whole() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let (mut client, to) = (client(&scene), place(CARD, 0));
+        let bytes = 2 * PIECE;
+        let sent = pattern(bytes, 6);
+        // Behind the cut, and before it: there the bytes are moved once more.
+        for (cut, change) in [(9, 13), (9, 3)] {
+            let fault = Fault::CutAndChangeAt(cut, change);
+            scene.network.set_fault(fault);
+            let put = client.put(&mut &sent[..], 0..bytes, &to, &()).await;
+            scene.network.set_fault(Fault::None);
+            match put {
+                Ok(put) => {
+                    assert_eq!((put.retries, change), (1, 3), "{fault:?}");
+                    let mut back = Vec::new();
+                    client.get(&to, bytes, &mut back, &()).await.expect("it is got");
+                    assert!(back == sent, "{fault:?}");
+                }
+                Err(error) => assert!(matches!(error, FileError::Changed { .. }), "{error}"),
+            }
+            client.put(&mut &sent[..], 0..bytes, &to, &()).await.expect("it is put");
+            scene.network.set_fault(fault);
+            let mut back = Vec::new();
+            let got = client.get(&to, bytes, &mut back, &()).await;
+            match got {
+                Ok(_) => assert!(back == sent && change == 3, "{fault:?}"),
+                Err(error) => assert!(matches!(error, FileError::Changed { .. }), "{error}"),
+            }
+            scene.network.set_fault(fault);
+            let mut back = Vec::new();
+            let trip = client.round_trip(CARD, &mut &sent[..], bytes, Some(&mut back), &()).await;
+            match trip {
+                // What comes back is no copy of what was sent, and has no checksum.
+                Ok(trip) => assert_eq!(trip.checksum, None, "{fault:?}"),
+                Err(error) => assert!(matches!(error, FileError::Changed { .. }), "{error}"),
+            }
+            scene.network.set_fault(Fault::None);
+        }
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_resume_begins_where_the_checksum_ends() {
+    // A piece takes 1.3 s, and the server tells how far it is every 0.1 s.
+    let scene = Scene::new(10_000_000);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let to = place(CARD, 0);
+        let options = FileOptions::default().with_piece_bytes(PIECE).with_retries(1);
+        let identity = Identity::default();
+        let (network, clock) = (scene.network.clone(), scene.clock());
+        let mut client = FileClient::new(network, clock, SERVER, identity, options);
+        let sent = pattern(PIECE, 7);
+        scene.network.set_fault(Fault::CutAt(9));
+        let put = client.put(&mut &sent[..], 0..PIECE, &to, &()).await.expect("it is put");
+        let moved: u64 = put.reports.iter().map(|report| report.bytes).sum();
+        assert!((1..PIECE * 3 / 4).contains(&moved), "{moved} B of {PIECE} B were moved again");
+        assert_eq!((put.retries, put.checksum), (1, Some(crc32fast::hash(&sent))));
+        scene.network.set_fault(Fault::CutAndChangeAt(9, 11));
+        let error = client.put(&mut &sent[..], 0..PIECE, &to, &()).await.expect_err("it differs");
+        assert!(matches!(error, FileError::Changed { from: 0, .. }), "{error}");
+        scene.network.set_fault(Fault::None);
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_away_is_waited_for() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let (bytes, to) = (3 * PIECE, place(CARD, 0));
+        let sent = pattern(bytes, 8);
+        // In the second piece: two attempts to connect fail, and the third one does not.
+        for (retries, attempts) in [(3, 2), (2, 2)] {
+            let options = FileOptions::default().with_piece_bytes(PIECE).with_retries(retries);
+            let identity = Identity::default();
+            let (network, clock) = (scene.network.clone(), scene.clock());
+            let mut client = FileClient::new(network, clock, SERVER, identity, options);
+            scene.network.set_fault(Fault::AwayAt(15, attempts));
+            let begun = scene.bus_now();
+            let put = client.put(&mut &sent[..], 0..bytes, &to, &()).await;
+            let waited = (scene.bus_now() - begun) / (SECOND_PS / 10);
+            scene.network.set_fault(Fault::None);
+            if retries == 3 {
+                let put = put.expect("it is put");
+                assert_eq!((put.retries, put.checksum), (3, Some(crc32fast::hash(&sent))));
+                assert_eq!(waited, 35, "0.5 s, 1 s and 2 s");
+                client.close().await;
+                continue;
+            }
+            let error = put.expect_err("it was away for longer");
+            let FileError::Bridge(error) = error else { panic!("{error}") };
+            assert_eq!(error.total_bytes, bytes, "of the file: {error}");
+            assert!((PIECE..2 * PIECE).contains(&error.arrived_bytes), "{error}");
+        }
     });
 }

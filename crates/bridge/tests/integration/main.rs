@@ -5,6 +5,7 @@ mod adapters;
 mod files;
 mod fuzz_control;
 mod hostile;
+mod kills;
 mod local;
 mod memory;
 mod server;

@@ -48,7 +48,7 @@ impl Watch for Shown {
     }
 
     fn resumed(&self, error: &BridgeError) {
-        output::print_hint(&format!("{error}; resuming from there"));
+        output::print_hint(&format!("{error}; trying again"));
     }
 }
 
@@ -94,6 +94,10 @@ fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
     move |error| match error {
         FileError::Bridge(error) => error.into(),
         FileError::Read(error) => cannot_read(read, &error),
+        FileError::Ended { at, bytes } => {
+            let had = format!("it ends at byte {at}, and had {bytes} B at the start");
+            cannot_read(read, &had)
+        }
         FileError::Write(source) => OutputError::file(written, source).into(),
         error => CommandError::failed(error),
     }
@@ -161,6 +165,11 @@ pub fn copy(arguments: &CopyArguments) -> Result<()> {
 }
 
 fn open_file(path: &Path) -> Result<(File, u64)> {
+    let kind = std::fs::metadata(path).map_err(|error| cannot_read(path, &error))?.file_type();
+    if !kind.is_file() {
+        // To open a pipe would wait for somebody who writes.
+        return Err(cannot_read(path, &"it is not a file with a length"));
+    }
     let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
     let bytes = file.metadata().map_err(|error| cannot_read(path, &error))?.len();
     if bytes == 0 {

@@ -12,19 +12,15 @@ mod serve;
 
 use std::path::Path;
 
-use crosslane::bridge::{BridgeError, Identity, Key, is_loopback};
+use crosslane::bridge::{Identity, Key, is_loopback};
 use crosslane::network::{MachineClock, Network, Provider, SharedKey, Trust, providers};
 use crosslane_report::Table;
 use serde::Serialize;
 
 use crate::error::{CommandError, Result, usage};
-use crate::files::read_text;
 use crate::output;
 use crate::output::shown;
 use arguments::{BridgeCommand, ClientArguments, NetworkChoice};
-
-/// Most bytes of a key file that are read: a key with blanks around it.
-const MOST_KEY_BYTES: usize = 4096;
 
 /// Runs the command.
 ///
@@ -123,10 +119,7 @@ fn identity(arguments: &ClientArguments) -> Result<Identity> {
 /// Reads a key file.
 ///
 /// # Errors
-/// The file cannot be read, or is not a key.
+/// The file cannot be read, others may read it, or it is not a key.
 fn read_key(path: &Path) -> Result<Key> {
-    let text = read_text(path, MOST_KEY_BYTES)?;
-    text.parse().map_err(|error: BridgeError| {
-        CommandError::failed(format!("{}: {}", path.display(), error.why))
-    })
+    Key::read(path).map_err(|error| CommandError::failed(error.why))
 }

@@ -101,6 +101,14 @@ fn file(folder: &Path, name: &str, bytes: usize) -> String {
     path.to_str().expect("its name is text").to_owned()
 }
 
+/// Writes a key file that its owner alone may read.
+fn write_key(path: &str, key: &str) {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.and_then(|mut file| file.write_all(key.as_bytes())).expect("it can be written");
+}
+
 #[track_caller]
 fn assert_same(one: &str, other: &str) {
     let (one, other) = (std::fs::File::open(one), std::fs::File::open(other));
@@ -299,6 +307,72 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
 }
 
 #[test]
+fn a_restarted_server_is_waited_for() {
+    let folder = folder("restarted");
+    // Longer than any machine takes for what is waited below; the card outlives its server.
+    let sent = file(&folder, "sent", 512 * MIB);
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    let card = Served::start("bridge_restarted_card", "sbdt:crosslane", ["pac"]);
+    let start = |listen: &str| {
+        let arguments = format!("--device {} --listen {listen} --network tls", card.cards[0]);
+        Server::with(Command::new(program()), &arguments)
+    };
+    let server = start("127.0.0.1:0");
+    let address = server.address.clone();
+    let mut put = client(format!("put {sent} {address}/fpga0 --network tls --retries 12 --json"));
+    let put = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(450));
+    drop(server);
+    std::thread::sleep(Duration::from_millis(450));
+    let _server = start(&address);
+    let Run { code, stdout, stderr } = put.wait_with_output().expect("it ends").into();
+    assert_eq!(code, 0, "{stderr}");
+    let put = document(&stdout);
+    assert!(put["retries"].as_u64().is_some_and(|retries| retries >= 1), "{put}");
+    assert!(stderr.contains("of 536870912 B have arrived; trying again"), "{stderr}");
+    let get = format!("get {address}/fpga0 {back} --bytes 512M --network tls");
+    assert_eq!(succeed(client(get))["crc32"], put["crc32"]);
+    assert_same(&sent, &back);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn files_are_whole_or_as_they_were() {
+    let folder = folder("whole");
+    let (sent, server) = (file(&folder, "sent", MIB), Server::tls());
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let address = &server.address;
+    succeed(client(format!("put {sent} {address}/fpga0 --network tls")));
+    // Nobody is there, or the disk is full (a limit for the size of files stands for it).
+    std::fs::write(path("old"), "as it was").expect("it can be written");
+    let get = format!("get 127.0.0.1:1/fpga0 {} --bytes 1M --network tls", path("old"));
+    assert_eq!(Run::of(&mut client(get)).code, 1);
+    let full = |arguments: String| {
+        let limit = "trap '' XFSZ; ulimit -f 256; exec \"$0\" bridge \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", limit, program()]).args(arguments.split(' ')).stdin(Stdio::null());
+        let Run { code, stderr, .. } = Run::of(&mut command);
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.contains("cannot be written: "), "{stderr}");
+    };
+    full(format!("get {address}/fpga0 {} --bytes 1M --network tls", path("old")));
+    full(format!("roundtrip {sent} {address}/fpga0 --output {} --network tls", path("old")));
+    assert_eq!(std::fs::read_to_string(path("old")).ok().as_deref(), Some("as it was"));
+    let left = std::fs::read_dir(&folder).expect("it is there").count();
+    assert_eq!(left, 2, "no part of a file is left");
+    // A pipe has no length, and nobody writes to this one.
+    let made = Command::new("mkfifo").arg(path("pipe")).status();
+    assert!(made.is_ok_and(|made| made.success()));
+    for way in ["put", "roundtrip"] {
+        let pipe = format!("{way} {} {address}/fpga0 --network tls", path("pipe"));
+        let Run { code, stderr, .. } = Run::of(&mut client(pipe));
+        assert_eq!(code, 1, "{stderr}");
+        assert!(stderr.contains("it is not a file with a length"), "{stderr}");
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
 fn processes_have_equal_shares_of_one_card() {
     const CLIENTS: usize = 4;
     let folder = folder("shares");
@@ -405,10 +479,10 @@ fn two_nodes_of_their_own_meet_with_a_key() {
     let sent = file(&folder, "sent", 4 * MIB);
     let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
     let key = Run::of(&mut client("key")).stdout;
-    std::fs::write(path("rnode.key"), &key).expect("it can be written");
+    write_key(&path("rnode.key"), &key);
     let other = Run::of(&mut client("key")).stdout;
     assert_ne!(key, other, "keys are random");
-    std::fs::write(path("other.key"), &other).expect("it can be written");
+    write_key(&path("other.key"), &other);
     let policy = "[[client]]\nname = 'rnode'\nkey_file = 'rnode.key'\n[[client.allow]]\n\
                   card = 'fpga0'\nbytes = 0x800000\naccess = 'read-write'\n";
     std::fs::write(path("policy.toml"), policy).expect("it can be written");

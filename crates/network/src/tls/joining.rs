@@ -215,8 +215,12 @@ impl Shared {
         }
         let mut incomplete = lock(&self.incomplete);
         incomplete.retain(|_, gathered| now.duration_since(gathered.since) < PATIENCE);
-        if incomplete.len() >= MOST_STRANGERS {
-            return Err(ErrorKind::ResourceBusy.into());
+        // The oldest gives way, so that nobody keeps others out by connections never completed.
+        let oldest = incomplete.iter().min_by_key(|(_, gathered)| gathered.since);
+        if let Some(oldest) = oldest.map(|(number, _)| *number)
+            && incomplete.len() >= MOST_STRANGERS
+        {
+            incomplete.remove(&oldest);
         }
         let empty = || Gathered { since: now, streams: (0..count).map(|_| None).collect() };
         let gathered = incomplete.entry((id, key)).or_insert_with(empty);

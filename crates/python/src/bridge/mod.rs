@@ -10,7 +10,6 @@ mod transfer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::{fmt, fs};
 
 use crosslane::bridge::messages::PeerTarget;
 use crosslane::bridge::{BridgeError, CardPlace, Identity, Key, MemoryPart};
@@ -54,10 +53,7 @@ fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Key> {
     let path: PathBuf = key.extract().map_err(|_| {
         Failure::argument("key= is a text of hexadecimal digits, or the path of a file with them")
     })?;
-    let named =
-        |why: &dyn fmt::Display| Failure::argument(format!("the key in {}: {why}", path.display()));
-    let text = fs::read_to_string(&path).map_err(|error| named(&error))?;
-    Ok(text.parse().map_err(|error: BridgeError| named(&error.why))?)
+    Ok(Key::read(&path).map_err(|error| Failure::argument(error.why))?)
 }
 
 /// Connects to a bridge's server, and proves the client's identity.

@@ -22,12 +22,20 @@ pub enum Fault {
     None,
     /// The operation with this number (reads and writes, from 0) never ends.
     StallAt(u64),
+    /// No operation from this number on ends.
+    SilentFrom(u64),
     /// The operation with this number is refused.
     RefuseAt(u64),
     /// The connection is cut when the operation with this number starts.
     CutAt(u64),
     /// The operation with this number changes its first byte.
     ChangeAt(u64),
+    /// The connection is cut when the first of these operations starts, and the second one changes
+    /// its first byte.
+    CutAndChangeAt(u64, u64),
+    /// The connection is cut when the operation with this number starts, and so many attempts to
+    /// connect fail afterwards.
+    AwayAt(u64, u64),
 }
 
 #[derive(Default)]
@@ -37,6 +45,8 @@ struct State {
     last_key: u64,
     operations: u64,
     fault: Fault,
+    /// Attempts to connect that fail.
+    away: u64,
     /// Time at which the link is free.
     free: Picoseconds,
 }
@@ -156,11 +166,15 @@ impl Rdma for Network {
     }
 
     async fn connect(&self, address: &str, _: Picoseconds) -> Result<Connection, RdmaError> {
-        let state = self.state.borrow();
+        let mut state = self.state.borrow_mut();
         let nobody = || RdmaError::Address {
             address: address.to_owned(),
             why: Reason::new(ErrorKind::LinkDown, "nobody"),
         };
+        if state.away > 0 {
+            state.away -= 1;
+            return Err(nobody());
+        }
         let listener = state.listeners.get(address).ok_or_else(nobody)?;
         let ((to_near, near), (to_far, far)) = (mpsc::unbounded(), mpsc::unbounded());
         let end = |side, incoming| {
@@ -206,18 +220,27 @@ impl Connection {
         };
         match fault {
             Fault::StallAt(at) if at == number => std::future::pending().await,
+            Fault::SilentFrom(at) if at <= number => std::future::pending().await,
             Fault::RefuseAt(at) if at == number => {
                 let why = Reason::new(ErrorKind::Failed, "asked for by the test");
                 return Err(RdmaError::Refused { peer: self.peer(), operation, why });
             }
-            Fault::CutAt(at) if at == number => self.close().await,
+            Fault::CutAt(at) | Fault::CutAndChangeAt(at, _) if at == number => self.close().await,
+            Fault::AwayAt(at, attempts) if at == number => {
+                network.state.borrow_mut().away = attempts;
+                self.close().await;
+            }
             _ => {}
         }
         network.bus.sleep_until(arrives).await;
         if self.0.to[0].is_closed() {
             return Err(self.lost());
         }
-        Ok(matches!(fault, Fault::ChangeAt(at) if at == number))
+        let changes = matches!(
+            fault,
+            Fault::ChangeAt(at) | Fault::CutAndChangeAt(_, at) if at == number
+        );
+        Ok(changes)
     }
 
     /// Finds registered memory by its key, and the offset there of the far end's first byte. As an
