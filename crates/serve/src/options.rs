@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a server grants its clients.
+//! Times and shares that a server grants its clients.
 
 use std::fs;
 use std::time::Duration;

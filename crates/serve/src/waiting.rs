@@ -87,7 +87,7 @@ struct Waiting {
     greeting: Greeting,
 }
 
-/// What has come of a client's first message.
+/// Part of a client's first message that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Greeting {
     Nothing,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests that the reference implementation's tests make of it (libvfio-user, `test/py`), made of
-//! this server: what is refused there is refused here. `docs/serve.md` lists all those tests.
+//! Requests that the tests of the reference implementation make (libvfio-user, `test/py`), made of
+//! this server: those that are refused there are refused here. `docs/vfio-user.md` lists all tests.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -254,7 +254,7 @@ fn requests_that_do_not_exist_are_refused() {
     // An answer to nothing.
     let header = Header::command(7, Command::SetInterrupts, 0).reply(0);
     assert_eq!(raw.ask_bytes(&header.encode(), 7, 8).expect_err("nobody asked"), INVAL);
-    // What was sent with a bad request is closed.
+    // Descriptors that come with a bad request are closed.
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let before = descriptors();
     let events: Vec<OwnedFd> = (0..8).map(event).collect();

@@ -246,7 +246,7 @@ fn payloads_that_cannot_be_are_refused() {
     assert_eq!(said, Capabilities { max_descriptors: 3, ..Capabilities::UNSAID });
     let page = |bytes: u32| format!(r#"{{"capabilities":{{"migration":{{"pgsize":{bytes}}}}}}}"#);
     assert!(version(&page(4096)).is_ok());
-    // What follows a zero is no text.
+    // Bytes behind a zero are no text.
     assert!(version("{}\0x").is_ok());
     for result in [
         raw("{}"),
