@@ -283,11 +283,17 @@ function progressed({ moved, picoseconds, tried }: Progress): void {
   status(tried ? `Searching what limits it: ${tried} runs` : `Running: ${now}${speed}`);
 }
 
+/** Time for each direction of a link until its load is drawn anew: browsers lay all of it out. */
+const LOAD_PAUSE_MS = 0.25;
+
 /** Shows the loads of links as they are now: in a drawing of loads, which is made once. */
 function live(lab: LabText): (now: DirectionLoad[]) => void {
   let isDrawing = false;
+  let due = 0;
   return (now) => {
     if (isDrawing || !isRunning) return;
+    if (performance.now() < due) return;
+    due = performance.now() + LOAD_PAUSE_MS * now.length;
     loads = now;
     if (tree.hasLoads) {
       tree.update(now);
