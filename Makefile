@@ -173,6 +173,7 @@ wheel: page ## the Python package with the program inside, in target/wheels
 	rm -rf $(PACKAGED_PAGE)
 	mkdir -p $(SCRIPTS) $(PACKAGED_PAGE)
 	$(TOOLCHAIN)strip -o $(SCRIPTS)/crosslane $(RELEASE)/crosslane
+	$(TOOLCHAIN)strip $(RELEASE)/libcrosslane_python.so
 	cp $(PAGE_FILES) $(PACKAGED_PAGE)/
 	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
 		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
@@ -381,6 +382,21 @@ CRATES = --workspace $(patsubst crates/%/Cargo.toml,--exclude crosslane-%,$(shel
 
 crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
 	$(CARGO) package --locked $(CRATES)
+
+# The release that those crates are compared with, or any revision.
+SINCE ?= $(shell git describe --tags --abbrev=0 --match 'v[0-9]*' 2>/dev/null)
+SEMVER_VERSION := 0.51.0
+SEMVER := $(CROSSLANE_CACHE)/semver-checks-$(SEMVER_VERSION)
+
+# A few minutes, once.
+$(SEMVER)/bin/cargo-semver-checks:
+	$(CARGO) install --quiet --locked --root $(SEMVER) --target-dir $(TARGET_DIR)/semver-tool \
+		cargo-semver-checks@$(SEMVER_VERSION)
+	rm -rf $(TARGET_DIR)/semver-tool
+
+semver: $(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks) ## whether the crates' version says how far programs of the last release (or SINCE=REVISION) still build
+	@$(if $(SINCE),,echo "no release yet (no tag v0.1.0 or later): nothing to compare with; SINCE=REVISION names something else")
+	$(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks semver-checks --baseline-rev $(SINCE) $(CRATES))
 
 check-crates: ## whether the crates that programs stand on can be packed for a registry
 	$(CARGO) package --locked --no-verify --allow-dirty $(CRATES)

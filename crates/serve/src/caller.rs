@@ -101,8 +101,8 @@ enum Failure {
 }
 
 impl Caller {
-    /// Makes the client at the other end of a connection, and the queue of its commands. Each of its
-    /// messages may take as long as `message`.
+    /// Makes the client at the other end of a connection, and the queue of its commands. Each of
+    /// its messages may take as long as `message`.
     ///
     /// # Errors
     /// The kernel's error.

@@ -6,8 +6,9 @@
 //!
 //! * One thread runs the lab ([`Simulation::run_free`](crosslane_lab::Simulation::run_free)), and
 //!   one thread each socket, one for its client, and another one if the client is asked for its
-//!   memory. A client's requests are carried out in the lab, one after the other: BARs by loads and stores of a core,
-//!   all of which take simulated time; configuration space outside simulated time.
+//!   memory. A client's requests are carried out in the lab, one after the other: BARs by loads
+//!   and stores of a core, all of which take simulated time; configuration space outside
+//!   simulated time.
 //! * A device reads and writes only the memory that its client has mapped for it: see [`Mappings`].
 //! * The addresses that clients write into BARs set the routes in the lab, so that devices of one
 //!   lab reach each other there.

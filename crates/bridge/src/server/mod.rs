@@ -75,8 +75,8 @@ pub struct ServerOptions {
     pub identity: Identity,
     /// Settings for the channels of each card.
     pub card: CardWorking,
-    /// Longest naive transfer, bytes: the server allocates memory for all of it. All naive transfers
-    /// and copies to other servers together have twice as much; the next one waits.
+    /// Longest naive transfer, bytes: the server allocates memory for all of it. All naive
+    /// transfers and copies to other servers together have twice as much; the next one waits.
     #[default(1 << 30)]
     pub most_naive_bytes: u64,
     /// For measurements: least time of each stage for a KiB, so that stages of equal length show

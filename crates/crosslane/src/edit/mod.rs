@@ -3,8 +3,8 @@
 //! linked, and keys are set. The text is the one source; its comments stay, and so do its mistakes:
 //! a file needs to be TOML to be edited, but no lab that can be built.
 //!
-//! Read first: [`Edit`], then [`edited`]. [`outline`](outline()) and [`node`](node()) show a file to
-//! those who edit it.
+//! Read first: [`Edit`], then [`edited`]. [`outline`](outline()) and [`node`](node()) show a file
+//! to those who edit it.
 
 mod file;
 mod names;

@@ -302,7 +302,10 @@ mod tests {
         });
         let received = receive_within(&far, Some(limit)).unwrap_err();
         let is_slow = |done| (1..HEADER_BYTES).contains(&done);
-        let slow = matches!(received, SocketError::Slow { done, bytes: HEADER_BYTES, .. } if is_slow(done));
+        let slow = matches!(
+            received,
+            SocketError::Slow { done, bytes: HEADER_BYTES, .. } if is_slow(done)
+        );
         assert!(slow, "{received:?}");
         sender.join().unwrap();
     }
