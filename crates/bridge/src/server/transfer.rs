@@ -452,8 +452,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         Ok(())
     }
 
-    /// Returns the checksum of the bytes that this transfer has moved before this one, if the client
-    /// asked for it and the byte is the first of a chunk. Naive transfers have none.
+    /// Returns the checksum of the bytes that this transfer has moved before this one, if the
+    /// client asked for it and the byte is the first of a chunk. Naive transfers have none.
     pub fn checksum_upto(&self, end: u64) -> Option<u32> {
         self.request.checksum.then(|| self.sums.borrow_mut().upto(end)).flatten()
     }
