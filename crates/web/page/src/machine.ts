@@ -243,7 +243,7 @@ async function watchBridges(client: ServedClient): Promise<void> {
 
 /** A bridge server: its transfers, each with what its stages did, the newest first. */
 function bridgeOf({ file, events, problem }: Bridge): HTMLElement[] {
-  const rows = events.toReversed().map(({ time, text, report }) => {
+  const rows = events.toReversed().map(({ time: seconds, text, report }) => {
     const stage = ({ stage, busy_ps, waiting_for_slot_ps }: Stage): string => {
       const share = (ps: number) => percent(ps / Math.max(report!.elapsed_ps, 1));
       const waits = waiting_for_slot_ps ? `, waits ${share(waiting_for_slot_ps)}` : "";
@@ -253,7 +253,7 @@ function bridgeOf({ file, events, problem }: Bridge): HTMLElement[] {
       ? `${size(report.bytes)} in ${time(report.elapsed_ps)}, ` +
         rate((report.bytes / Math.max(report.elapsed_ps, 1)) * 1e12)
       : "";
-    const at = time === undefined ? "" : new Date(1000 * time).toLocaleTimeString();
+    const at = seconds === undefined ? "" : new Date(1000 * seconds).toLocaleTimeString();
     const stages = report?.stages.map(stage).join("; ") ?? "";
     return make("tr", {}, cell(at), cell(moved), cell(stages), cell(text ?? ""));
   });
