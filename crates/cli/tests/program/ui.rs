@@ -49,7 +49,7 @@ impl Ui {
     }
 
     fn command(test: &str, arguments: &str) -> Command {
-        let page = folder(&format!("ui/{test}"));
+        let page = folder(&format!("ui/{test}/page"));
         std::fs::write(page.join("index.html"), PAGE).unwrap();
         std::fs::write(page.join("main.js"), "export {};\n").unwrap();
         std::fs::write(page.join("crosslane.wasm"), "not for this page").unwrap();
@@ -311,7 +311,7 @@ fn threads(ui: &Ui, name: &str) -> usize {
 fn ui_names_a_port_that_another_program_has() {
     let ui = Ui::start("port", "");
     let port = ui.host.rsplit(':').next().unwrap();
-    let page = folder("ui/port_taken");
+    let page = folder("ui/port_taken/page");
     std::fs::write(page.join("index.html"), PAGE).unwrap();
     let arguments = format!("ui --port {port} --page {}", page.display());
     assert_refused(&arguments, 1, "another program has this port");
