@@ -12,8 +12,11 @@ const MAX_FILE_LINES: usize = 700;
 /// Most columns of one line of Rust, of Python and of a register map.
 const MAX_COLUMNS: usize = 100;
 /// Folders that are built, not written.
-const IGNORED_FOLDERS: [&str; 7] =
-    [".git", "target", "build", ".cache", ".venv", "node_modules", "shared"];
+const IGNORED_FOLDERS: [&str; 8] = [
+    ".git", "target", "build", ".cache", ".venv", "node_modules", "shared",
+    // What the wheel takes in beside the module.
+    "crosslane.data",
+];
 /// Folders whose files are generated: as long as what they are generated from makes them.
 const GENERATED_FOLDERS: [&str; 4] = [
     "crates/regs/src/", "registers/generated/", "gateware/rtl/generated/",
