@@ -175,15 +175,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// # Errors
     /// If the connection to the server is lost.
     pub async fn cards(&self) -> Result<Vec<String>> {
-        self.control.send(&Request::Cards).await?;
-        loop {
-            match self.control.receive::<Reply>("a server's reply").await? {
-                Reply::Cards(names) => return Ok(names),
-                Reply::Failed(failure) => return Err(failure.into()),
-                // Replies of a transfer that was given up.
-                _ => {}
-            }
-        }
+        let names = |reply| if let Reply::Cards(names) = reply { Some(names) } else { None };
+        self.ask(&Request::Cards, names).await
     }
 
     /// Describes the server's cards, at most [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
@@ -191,13 +184,21 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// # Errors
     /// If the connection to the server is lost.
     pub async fn survey(&self) -> Result<Vec<CardState>> {
-        self.control.send(&Request::Survey).await?;
+        let cards = |reply| if let Reply::Survey(cards) = reply { Some(cards) } else { None };
+        self.ask(&Request::Survey, cards).await
+    }
+
+    /// Sends a request that is no transfer, and waits for the reply that `answer` takes.
+    async fn ask<T>(&self, request: &Request, answer: impl Fn(Reply) -> Option<T>) -> Result<T> {
+        self.control.send(request).await?;
         loop {
-            match self.control.receive::<Reply>("a server's reply").await? {
-                Reply::Survey(cards) => return Ok(cards),
+            let reply = match self.control.receive::<Reply>("a server's reply").await? {
                 Reply::Failed(failure) => return Err(failure.into()),
-                // Replies of a transfer that was given up.
-                _ => {}
+                reply => reply,
+            };
+            // Others are of a transfer that was given up.
+            if let Some(answer) = answer(reply) {
+                return Ok(answer);
             }
         }
     }

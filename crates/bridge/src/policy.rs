@@ -123,21 +123,25 @@ fn read_bounded(path: &FilePath) -> Result<(String, Metadata)> {
     Ok((std::fs::read_to_string(path).map_err(unreadable)?, file))
 }
 
+fn parsed(place: &str, text: &str) -> Result<PolicyFile> {
+    toml::from_str(text).map_err(|error| bad(place, error))
+}
+
 impl Policy {
     /// Reads a policy file; key files are found relative to it, and nobody but its owner may read a
-    /// file with a key. `decoy` is a random key that is
-    /// given to no client.
+    /// file with a key. `decoy` is a random key that is given to no client.
     ///
     /// # Errors
     /// If a file cannot be read or is invalid, with the position.
     pub fn read(path: &FilePath, decoy: Key) -> Result<Self> {
         let place = path.display().to_string();
         let folder = path.parent().unwrap_or(FilePath::new(""));
-        let (text, file) = read_bounded(path)?;
-        let policy = Self::parse(&place, &text, decoy, |file| Key::read(&folder.join(file)))?;
-        let clients = toml::from_str(&text).map_or_else(|_| Vec::new(), |it: PolicyFile| it.client);
-        if clients.iter().any(|client| client.key.is_some()) {
-            check_private(path, &file)?;
+        let (text, metadata) = read_bounded(path)?;
+        let file = parsed(&place, &text)?;
+        let has_keys = file.client.iter().any(|client| client.key.is_some());
+        let policy = Self::of(&place, file, decoy, |file| Key::read(&folder.join(file)))?;
+        if has_keys {
+            check_private(path, &metadata)?;
         }
         Ok(policy)
     }
@@ -157,7 +161,15 @@ impl Policy {
         decoy: Key,
         key_of: impl Fn(&str) -> Result<Key>,
     ) -> Result<Self> {
-        let file: PolicyFile = toml::from_str(text).map_err(|error| bad(place, error))?;
+        Self::of(place, parsed(place, text)?, decoy, key_of)
+    }
+
+    fn of(
+        place: &str,
+        file: PolicyFile,
+        decoy: Key,
+        key_of: impl Fn(&str) -> Result<Key>,
+    ) -> Result<Self> {
         let mut clients: Vec<Client> = Vec::new();
         for entry in file.client {
             let place = format!("{place}: client {}", entry.name);

@@ -94,7 +94,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             }
             Request::Survey => {
                 let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
-                control.send(&Reply::Survey(cards.collect())).await?;
+                send(&Reply::Survey(cards.collect())).await?;
             }
             Request::Transfer(request) => {
                 guest.is_busy();
