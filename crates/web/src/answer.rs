@@ -42,7 +42,7 @@ pub fn answer(question: &str, progress: &dyn Progress) -> String {
     };
     match asked.and_then(|question: Question| answered(&question, progress)) {
         Ok(answer) => answer,
-        Err(failure) => said("failure", &failure),
+        Err(failure) => failed(&failure),
     }
 }
 
@@ -95,8 +95,14 @@ fn axis(axis: &PlotAxis) -> Axis {
     Axis::new(&axis.label, &axis.unit, scale)
 }
 
-fn told(what: &impl Serialize) -> String {
+/// Writes an answer as JSON.
+pub fn told(what: &impl Serialize) -> String {
     said("answer", what)
+}
+
+/// Writes that there is no answer as JSON.
+pub fn failed(failure: &Failure) -> String {
+    said("failure", failure)
 }
 
 /// All that is shipped.
@@ -193,15 +199,19 @@ fn drawn(lab: &Lab, loads: &[DirectionLoad], standing: bool) -> Result<Drawn, Fa
 
 /// A run that was made.
 #[derive(Serialize)]
-struct Run {
+pub struct Run {
     /// The outcome, as `crosslane bench --json` prints it.
-    json: String,
+    pub json: String,
     /// The same as text.
-    text: String,
-    figures: Vec<Option<Figure>>,
-    problem: Option<String>,
-    trace: Option<Traced>,
-    notes: Vec<String>,
+    pub text: String,
+    /// Of each scenario, its figure.
+    pub figures: Vec<Option<Figure>>,
+    /// A fault that it found, such as wrong data.
+    pub problem: Option<String>,
+    /// The trace, if it was asked for.
+    pub trace: Option<Traced>,
+    /// Remarks on the lab.
+    pub notes: Vec<String>,
 }
 
 fn ran(

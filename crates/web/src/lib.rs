@@ -14,7 +14,7 @@ mod trace;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
-pub use answer::{MAX_QUESTION_BYTES, answer};
+pub use answer::{MAX_QUESTION_BYTES, Run, answer, failed, told};
 pub use failure::{Failure, Place};
 pub use lab::{ChangeText, LabText};
 pub use question::{Dump, PlotAxis, Question, TraceWish, Work};

@@ -280,6 +280,13 @@ pub const PATHS: [(&str, &str, Path); 3] = [
     ("get", "The card's memory to the remote one", Path::FromFpga),
     ("roundtrip", "Through the card's stream and back", Path::RoundTrip),
 ];
+
+/// Returns the command that makes transfers of a path.
+pub fn command_of(path: Path) -> &'static str {
+    let known = PATHS.iter().find(|(_, _, known)| *known == path);
+    known.map_or("copy", |(name, ..)| name)
+}
+
 /// Modes that can be measured.
 const MODES: [(&str, &str, &[Mode]); 3] = [
     ("pipelined", "Stages at once", &[Mode::Pipelined]),

@@ -116,7 +116,7 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     }
 }
 
-/// What was measured.
+/// The measurements of a command.
 enum Measured {
     Transfers(Vec<BridgeTransfer>),
     Latencies(Vec<Latency>),

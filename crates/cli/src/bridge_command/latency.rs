@@ -13,7 +13,7 @@ use crosslane_report::Table;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::arguments::PATHS;
+use super::arguments::command_of;
 use crate::output::shown;
 
 /// Digits that a histogram keeps of each time.
@@ -41,9 +41,8 @@ impl Latency {
     fn of(path: Path, bytes: u64, part: String, times: &Histogram<u64>, wrong_words: u64) -> Self {
         let us = |ps: u64| ps as f64 / 1e6;
         let at = |quantile| us(times.value_at_quantile(quantile));
-        let known = PATHS.iter().find(|(_, _, known)| *known == path);
         Self {
-            path: known.map_or("copy", |(name, ..)| name),
+            path: command_of(path),
             bytes,
             part,
             count: times.len(),

@@ -8,14 +8,14 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crosslane::bridge::{Path, Report, ServerEvent};
+use crosslane::bridge::{Report, ServerEvent};
 use crosslane::host::{Clock, lock};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
 use sd_notify::NotifyState;
 use serde::Serialize;
 
-use super::arguments::LogFormat;
+use super::arguments::{LogFormat, command_of};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 
@@ -23,7 +23,7 @@ use crate::output;
 const MOST_REQUEST_BYTES: usize = 4096;
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 
-/// What a server has done since it began.
+/// Events at a server since it began.
 #[derive(Default)]
 struct Counters {
     clients: u64,
@@ -45,7 +45,7 @@ pub struct Monitor {
 }
 
 /// An event in the log, as JSON.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Line<'a> {
     /// Seconds since 1970.
     time: f64,
@@ -72,16 +72,6 @@ struct Line<'a> {
     report: Option<&'a Report>,
 }
 
-/// The command that makes transfers of a path.
-const fn command_of(path: Path) -> &'static str {
-    match path {
-        Path::ToFpga => "put",
-        Path::FromFpga => "get",
-        Path::RoundTrip => "roundtrip",
-        Path::ToPeer => "copy",
-    }
-}
-
 const fn seconds(ps: u64) -> f64 {
     ps as f64 / 1e12
 }
@@ -89,11 +79,7 @@ const fn seconds(ps: u64) -> f64 {
 impl<'a> Line<'a> {
     fn of(event: &'a ServerEvent) -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64());
-        let (client, peer, path, bytes, seconds, stage, why, report) =
-            (None, None, None, None, None, None, None, None);
-        let text = event.to_string();
-        let line =
-            Self { time, event: "", client, peer, path, bytes, seconds, stage, why, text, report };
+        let line = Self { time, text: event.to_string(), ..Self::default() };
         match event {
             ServerEvent::Greeted { client, peer } => {
                 Self { event: "connected", client: Some(client), peer: Some(peer), ..line }
@@ -110,7 +96,7 @@ impl<'a> Line<'a> {
                 client: Some(client),
                 path: Some(command_of(report.path)),
                 bytes: Some(report.bytes),
-                seconds: Some(self::seconds(report.elapsed_ps)),
+                seconds: Some(seconds(report.elapsed_ps)),
                 why: Some(report.why_not_faster()),
                 report: Some(report),
                 ..line

@@ -24,7 +24,7 @@ use crosslane::results::machine::{FunctionSummary, MachineDiagnosis};
 use crosslane::results::{Better, DirectionLoad, Figure, Outcome, ScenarioResult};
 use crosslane_report::text::{Columns, Notes, card_diagnosis, text};
 pub use crosslane_web::MAX_QUESTION_BYTES;
-use crosslane_web::{Failure, answer};
+use crosslane_web::{Failure, Run, answer, failed, told};
 use serde::{Deserialize, Serialize};
 
 /// Most bytes of what a run on cards prints.
@@ -113,17 +113,6 @@ struct Cards {
     names: Vec<String>,
 }
 
-/// A run, as the module answers it.
-#[derive(Serialize)]
-struct Run {
-    json: String,
-    text: String,
-    figures: Vec<Option<Figure>>,
-    problem: Option<String>,
-    trace: Option<()>,
-    notes: Vec<String>,
-}
-
 #[derive(Serialize)]
 struct Bridge<'a> {
     file: &'a Path,
@@ -145,7 +134,7 @@ pub enum Progressed {
         /// Runs of the search for limits so far.
         tried: u64,
     },
-    /// What links do meanwhile.
+    /// Loads of links meanwhile.
     Loads {
         /// Loads since the last ones.
         loads: Vec<DirectionLoad>,
@@ -155,14 +144,6 @@ pub enum Progressed {
         /// A sentence.
         panic: &'static str,
     },
-}
-
-/// The end of what is said about a question.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Said {
-    Answer(serde_json::Value),
-    Failure(Failure),
 }
 
 /// Returns what is said as JSON, without the line's end.
@@ -186,15 +167,11 @@ impl Questions {
         let said = serde_json::from_str(question)
             .map_err(|error| Failure::said(format!("this is no question: {error}")))
             .and_then(|question| self.answered(question, progress));
-        line_of(&said.map_or_else(Said::Failure, Said::Answer))
+        said.unwrap_or_else(|failure| failed(&failure))
     }
 
-    fn answered(
-        &self,
-        question: Question,
-        progress: &dyn Progress,
-    ) -> Result<serde_json::Value, Failure> {
-        match question {
+    fn answered(&self, question: Question, progress: &dyn Progress) -> Result<String, Failure> {
+        Ok(match question {
             Question::Begin {} => told(&self.begin),
             Question::Cards {} => told(&self.cards()?),
             Question::Doctor { address } => told(&self.doctor(&address, progress)?),
@@ -205,7 +182,7 @@ impl Questions {
             Question::Bridges {} => {
                 told(&self.bridges.iter().map(|file| bridge(file)).collect::<Vec<_>>())
             }
-        }
+        })
     }
 
     fn cards(&self) -> Result<Cards, Failure> {
@@ -224,10 +201,6 @@ impl Questions {
         let found = found.map_err(Failure::said)?;
         Ok(strip_str(&card_diagnosis(&found, Columns::default())).to_string())
     }
-}
-
-fn told(what: &impl Serialize) -> Result<serde_json::Value, Failure> {
-    serde_json::to_value(what).map_err(Failure::said)
 }
 
 /// A prediction's observer is that of any run.
@@ -334,7 +307,7 @@ fn read_beside(stream: Option<impl Read + Send + 'static>) -> Option<JoinHandle<
     let stream = stream?;
     Some(thread::spawn(move || {
         let mut bytes = Vec::new();
-        // What could be read is shown.
+        // Whatever could be read is shown.
         let _ = stream.take(MAX_PRINTED_BYTES).read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     }))

@@ -83,21 +83,20 @@ fn lines(part: &LibraryPart) -> String {
     text
 }
 
+/// Returns a whole number, which may have a source beside it.
+fn whole(value: &Item) -> Option<i64> {
+    value.get("value").unwrap_or(value).as_integer()
+}
+
 /// Returns the best generation and width of a link between a node and a node of a part below it.
 pub(super) fn best_rate(file: &File, upper: &str, part: &str) -> Result<(i64, i64)> {
     let (_, above) = file.node(upper)?;
-    let of = |table: Option<&Item>, port: &str, key: &str| {
-        let value = table?.get(port)?.get(key)?;
-        value.get("value").unwrap_or(value).as_integer()
-    };
+    let of = |table: Option<&Item>, port: &str, key: &str| whole(table?.get(port)?.get(key)?);
     let parts = file.document.get("part");
     let own = above.get("part").and_then(Item::as_str).and_then(|name| parts?.get(name));
     let part = parts.and_then(|parts| parts.get(part));
     let best = |key: &str, otherwise: i64| {
-        let overruled = above.get("port").and_then(|port| {
-            let value = port.get(key)?;
-            value.get("value").unwrap_or(value).as_integer()
-        });
+        let overruled = above.get("port").and_then(|port| whole(port.get(key)?));
         let upper = overruled.or_else(|| of(own, "port", key));
         let lower = of(part, "upstream_port", key).or_else(|| of(part, "port", key));
         upper.unwrap_or(otherwise).min(lower.unwrap_or(otherwise))
