@@ -119,8 +119,6 @@ def ratio(page: Page) -> str:
 class BenchPage(Measured, base.PageCase):
     """The page by itself."""
 
-    serve = classmethod(base.LabPage.serve.__func__)
-
     def test_page(self) -> None:
         """Both of them."""
         self.first_result("page")

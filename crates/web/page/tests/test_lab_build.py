@@ -53,8 +53,6 @@ def expect_below(page: Page, name: str, upper: str) -> None:
 class Building(base.PageCase):
     """The page, used as one does who builds a lab."""
 
-    serve = classmethod(base.LabPage.serve.__func__)
-
     def shot(self, page: Page, name: str) -> None:
         """Keeps a picture, if pictures are kept."""
         if shots := os.environ.get("SHOTS"):

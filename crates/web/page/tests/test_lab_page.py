@@ -49,7 +49,7 @@ def check_contrasts(case: unittest.TestCase, page: Page) -> None:
 
 
 class PageCase(unittest.TestCase):
-    """A page in a browser, whose class says where it is."""
+    """The page in a browser: that of `target/lab`, unless a class serves another one."""
 
     playwright: Playwright
     browser: Browser
@@ -58,7 +58,12 @@ class PageCase(unittest.TestCase):
     @classmethod
     def serve(cls) -> str:
         """Serves the page; its address."""
-        raise NotImplementedError
+        handler = functools.partial(Quiet, directory=str(SITE))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cls.addClassCleanup(server.server_close)
+        cls.addClassCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_address[1]}/"
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -109,15 +114,6 @@ class PageCase(unittest.TestCase):
 
 class LabPage(PageCase):
     """The page by itself, used as a user does."""
-
-    @classmethod
-    def serve(cls) -> str:
-        handler = functools.partial(Quiet, directory=str(SITE))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        cls.addClassCleanup(server.server_close)
-        cls.addClassCleanup(server.shutdown)
-        return f"http://127.0.0.1:{server.server_address[1]}/"
 
     def test_one_click_gives_the_programs_rate(self) -> None:
         with self.opened() as page:
