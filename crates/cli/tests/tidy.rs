@@ -14,7 +14,7 @@ const MAX_COLUMNS: usize = 100;
 /// Folders that are built, not written.
 const IGNORED_FOLDERS: [&str; 8] = [
     ".git", "target", "build", ".cache", ".venv", "node_modules", "shared",
-    // What the wheel takes in beside the module.
+    // Files that the wheel takes in beside the module.
     "crosslane.data",
 ];
 /// Folders whose files are generated: as long as what they are generated from makes them.

@@ -261,7 +261,7 @@ fn a_resumed_transfer_is_compared_as_a_whole() {
             let mut back = Vec::new();
             let trip = client.round_trip(CARD, &mut &sent[..], bytes, Some(&mut back), &()).await;
             match trip {
-                // What comes back is no copy of what was sent, and has no checksum.
+                // The data that come back are no copy of those sent, and have no checksum.
                 Ok(trip) => assert_eq!(trip.checksum, None, "{fault:?}"),
                 Err(error) => assert!(matches!(error, FileError::Changed { .. }), "{error}"),
             }

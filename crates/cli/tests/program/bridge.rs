@@ -182,7 +182,7 @@ fn memory_a_file_and_nothing_are_cards_of_one_server() {
         let stages = put["transfers"][0]["stages"].as_array().expect("a list").len();
         assert_eq!(stages, if card == "fpga2" { 2 } else { 1 }, "no slots, no DMA: {put}");
     }
-    // What is put into the file's card is in the file.
+    // Bytes that are put into the file's card are in the file.
     let whole = std::fs::read(disk).expect("readable");
     assert!(whole[..bytes] == std::fs::read(&sent).expect("readable"));
     for card in ["memory:0x400000", "disk"] {
