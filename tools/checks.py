@@ -4,7 +4,7 @@
 
 Each check is a make target and can be run alone. Cargo locks the folder in which it builds, and
 test programs use the same files, so steps that write one folder run one after the other. The
-gateware's simulations run with a lower priority: they use the remaining time of the cores. Every
+gateware's run beside them with a lower priority: they use the remaining time of the cores. Every
 step's output goes to `target/checks/STEP.log`; that of a failed step is printed when it ends. A
 step that hangs is stopped and fails. A step that needs a failed one is not run, all others are, and
 the exit status is 1.
@@ -28,8 +28,8 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 LOGS = TARGET / "checks"
 # Largest part of a failed step's output that is printed, in bytes; the rest is in its log.
 SHOWN_BYTES = 60_000
-# Steps at a time.
-LANES = 2
+# Steps at a time, and in the background.
+LANES, BACKGROUND_LANES = 2, 1
 # Increase of the nice value of a step in the background.
 NICE = 15
 
@@ -127,12 +127,14 @@ class Run:
     def ready(self) -> Step | None:
         """The next step that may begin."""
         running = [step for step in self.steps if step.process and step.passed is None]
-        if len(running) >= LANES:
-            return None
+        behind = sum(step.background for step in running)
+        free = {False: len(running) - behind < LANES, True: behind < BACKGROUND_LANES}
         locked = {step.writes for step in running} - {None}
         by_name = {step.target: step for step in self.steps}
         for step in self.steps:
             if step.process or step.passed is not None or step.writes in locked:
+                continue
+            if not free[step.background]:
                 continue
             before = [by_name[name].passed for name in step.after if name in by_name]
             if all(before):

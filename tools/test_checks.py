@@ -12,6 +12,7 @@ one: ; @sleep 0.3; echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measu
 two: ; @echo '==== 1 failed, 3 passed in 0.50s ====' && false
 three: ; @touch three-has-run
 five: ; @echo 'it waits for good' && sleep 1000
+six seven: ; @sleep 0.3
 four: ; @test -e first-was-there || touch four-has-run
 """
 
@@ -53,6 +54,16 @@ def test_steps_that_write_one_folder_wait_for_each_other(run):
     passed, printed = run(*(Step(target, writes=folder) for target, folder in folders))
     assert passed
     assert printed.index("three ...") < printed.index("one: passed") < printed.index("four ...")
+
+
+def test_background_takes_no_place_of_the_others(run):
+    """Two run at a time, and one in the background beside them."""
+    steps = [Step(name, background=True) for name in ("one", "three")]
+    steps += [Step(name) for name in ("six", "seven", "four")]
+    passed, printed = run(*steps)
+    assert passed
+    before_any_has_ended = printed.split("passed")[0]
+    assert re.findall(r"(\w+) \.\.\.", before_any_has_ended) == ["one", "six", "seven"]
 
 
 def test_what_hangs_is_ended(run):
