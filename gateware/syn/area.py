@@ -230,7 +230,7 @@ def document(*, only_kept: bool) -> str:
     command = SCRIPT.replace("{settings} ", "-G ... ").format(
         module="TOP", files="FILES", family="FAMILY", result="RESULT"
     )
-    command = f'python gateware/tb/yosys.py "{command}"'.replace("; ", ";\n    ")
+    command = f'python tb/yosys.py "{command}"'.replace("; ", ";\n    ")
     parts = {
         "version": yosys.VERSION,
         "command": f"\n```\n{command}\n```\n",
