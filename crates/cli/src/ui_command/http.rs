@@ -306,4 +306,51 @@ mod tests {
         let large = "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999999\r\n\r\n";
         assert_eq!(head_of(large).unwrap().unwrap().length, Some(u64::MAX));
     }
+
+    /// Parts of heads: right, wrong, and in any order.
+    const PARTS: [&[u8]; 16] = [
+        b"GET /",
+        b"POST /a?b",
+        b" HTTP/1.1\r\n",
+        b"Host: a\r\n",
+        b"Origin: http://a\r\n",
+        b"Content-Length: 3\r\n",
+        b"Content-Length: 99999999999999999999999\r\n",
+        b"Expect: 100-continue\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"\r\n",
+        b"\n",
+        b": ",
+        b"abc",
+        b"\0",
+        b"\xff",
+        b"%2e%2e/",
+    ];
+
+    #[test]
+    fn fuzz_heads_of_any_bytes() {
+        let end = Instant::now();
+        let look = |bytes: &[u8]| {
+            let Ok(Some(head)) = parsed(bytes, end) else { return };
+            assert!(head.begun.len() < bytes.len() && bytes.ends_with(&head.begun));
+            assert!(!head.path.contains('?') && !head.host.contains(['\r', '\n']));
+            // What follows is the body's, and changes nothing.
+            let longer = parsed(&[bytes, b"GET / HTTP/1.1\r\n\r\n"].concat(), end);
+            let longer = longer.unwrap().unwrap();
+            assert_eq!((longer.method, longer.path), (head.method, head.path));
+            assert_eq!((longer.host, longer.origin), (head.host, head.origin));
+            assert_eq!((longer.length, longer.waits), (head.length, head.waits));
+        };
+        bolero::check!().with_type::<(bool, Vec<u8>)>().with_iterations(5000).for_each(
+            |(whole, bytes)| {
+                let parts = bytes.iter().map(|byte| PARTS[usize::from(byte % 16)]);
+                let made = parts.collect::<Vec<_>>().concat();
+                look(bytes);
+                look(&made);
+                // Most random heads lack the same few parts.
+                let begun: &[u8] = if *whole { b"GET / HTTP/1.1\r\nHost: a\r\n" } else { b"" };
+                look(&[begun, &made, b"\r\n\r\n"].concat());
+            },
+        );
+    }
 }
