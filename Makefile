@@ -60,6 +60,8 @@ BUILD_TESTS := $(CARGO) test --no-run --workspace --locked $(RTL)
 
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name.
 ARM := aarch64-unknown-linux-gnu
+# Compiled for browsers as well, with their tests.
+WASM_CRATES := pcie random regs fabric device torus-link host driver lab torus experiment
 # The oldest Rust that we promise, `rust-version` in Cargo.toml. Its clippy compiles what it looks at.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
@@ -131,6 +133,12 @@ check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the READ
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
+
+# Snapshots are found without asking cargo, which nothing in there can start.
+check-wasm: $(TOOLS) ## the tests of the simulator's crates as WebAssembly under Node, without threads
+	INSTA_WORKSPACE_ROOT=$(CURDIR) CARGO_TARGET_WASM32_WASIP1_RUNNER="$(CURDIR)/$(VENV)/bin/python -B $(CURDIR)/tools/test_runner.py" \
+		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 --lib --test integration \
+		$(addprefix -p crosslane-,$(WASM_CRATES)) -- --skip fuzz_
 
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check

@@ -76,6 +76,7 @@ STEPS = [
     Step("check-site", after=("check-run", "check-doc", "check-web"), writes="release"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),
+    Step("check-wasm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
     Step("check-area", background=True, limit_seconds=75 * 60),
     # It builds the program anew, with MPI, in the place where these look for it.

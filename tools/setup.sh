@@ -99,14 +99,12 @@ if [ "${#components[@]}" -gt 0 ]; then
   rustup_needed "${components[*]}"
   rustup component add "${components[@]}"
 fi
-if ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
-  rustup_needed "Rust's target aarch64-unknown-linux-gnu"
-  rustup target add aarch64-unknown-linux-gnu
-fi
-if ! [ -d "$(rustc --print sysroot)/lib/rustlib/wasm32-unknown-unknown" ]; then
-  rustup_needed "Rust's target wasm32-unknown-unknown"
-  rustup target add wasm32-unknown-unknown
-fi
+for compiled_for in aarch64-unknown-linux-gnu wasm32-unknown-unknown wasm32-wasip1; do
+  if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$compiled_for" ]; then
+    rustup_needed "Rust's target $compiled_for"
+    rustup target add "$compiled_for"
+  fi
+done
 if ! cargo "+$MSRV.0" clippy --version >/dev/null 2>&1; then
   rustup_needed "Rust $MSRV.0"
   rustup toolchain install "$MSRV.0" --profile minimal --component clippy

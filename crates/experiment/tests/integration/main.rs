@@ -7,7 +7,9 @@ mod fuzz_fit;
 mod mmio;
 mod nget;
 mod overhead;
+#[cfg(not(target_family = "wasm"))] // threads
 mod parts;
+#[cfg(not(target_family = "wasm"))] // threads
 mod processes;
 mod rdma;
 mod rosta;

@@ -23,7 +23,7 @@
 
 mod bus;
 mod free;
-#[cfg(test)]
+#[cfg(all(test, not(target_family = "wasm")))] // threads
 mod free_tests;
 mod interrupts;
 mod memory;

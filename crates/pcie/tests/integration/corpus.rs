@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 /// Not named `fuzz_*`, so that `make fuzz` and `make corpus` leave it alone.
 #[test]
+#[cfg_attr(target_family = "wasm", ignore = "bolero looks for it from a folder of its own")]
 fn corpus_is_replayed() {
     let inputs = Mutex::new(Vec::new());
     bolero::check!().with_iterations(0).for_each(|bytes: &[u8]| {
