@@ -89,6 +89,11 @@ pub fn share(value: f64) -> f64 {
     if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) }
 }
 
+/// Formats a latency, nanoseconds, in the largest unit that leaves it above one.
+pub fn latency_words(ns: f64) -> String {
+    quantity::time_words((ns * 1e3).round() as u64)
+}
+
 /// Formats a length or a position in a drawing, to a tenth of a pixel.
 pub fn pixels(value: f64) -> String {
     trimmed(value, 1)

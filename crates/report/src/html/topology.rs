@@ -24,7 +24,7 @@ impl Writer {
         let cards = tree::cards(&figure.topology, &figure.loads);
         let values = tree::has_loads(&cards).then(|| values(&figure.title, &cards));
         let is_empty = cards.is_empty();
-        let drawing = tree::draw(cards, &figure.title, &id);
+        let drawing = tree::draw(cards, &figure.topology.networks, &figure.title, &id);
         let _ = writeln!(
             self.rules,
             "#{id} svg {{ min-width: {}px; }}",

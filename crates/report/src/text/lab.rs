@@ -5,13 +5,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crosslane_results::quantity::{count_words, mebibytes, megabytes, size_words, time_words};
+use crosslane_results::quantity::{count_words, mebibytes, megabytes, size_words};
 use crosslane_results::topology::{
     Bar, FigureRange, Function, Host, Link, Matrix, MatrixPair, Network, Topology, Torus, Way,
 };
 use crosslane_results::{LabCheck, LabFileCheck, LabImport, LabList, LabRemark};
 
 use super::{Columns, paragraph};
+use crate::number::latency_words;
 use crate::table::{Field, Table, or_none};
 
 /// Room for a bridge and the first function below it, columns: ` \-00.0-[02-04]----00.0-[03-04]`.
@@ -241,10 +242,6 @@ const TORUS: [Field<Torus>; 8] = [
     ("payload MB/s:", |torus| megabytes(torus.ceiling.payload_bytes_per_second)),
     ("latency:", |torus| latency_words(torus.latency_ns)),
 ];
-
-fn latency_words(ns: f64) -> String {
-    time_words((ns * 1e3).round() as u64)
-}
 
 /// Formats the labs that are shipped.
 pub fn lab_list(list: &LabList, columns: Columns) -> String {

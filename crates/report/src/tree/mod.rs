@@ -2,15 +2,16 @@
 //! A tree as a drawing: hosts at the left, endpoints at the right, every link with its rate and, if
 //! counted, the load of each direction.
 //!
-//! Read first: [`card`], then [`layout`] and [`draw()`].
+//! Read first: [`card`], then [`layout`], [`draw()`] and [`network`].
 
 mod card;
 mod draw;
 mod layout;
+mod network;
 
 use crosslane_results::DirectionLoad;
 use crosslane_results::quantity::count_words;
-use crosslane_results::topology::{FunctionKind, Topology};
+use crosslane_results::topology::{FunctionKind, Network, Topology};
 use maud::{Markup, PreEscaped, html};
 
 pub use self::card::{Card, cards};
@@ -18,6 +19,7 @@ use self::draw::draw_card;
 pub use self::draw::{draw_style, way_words};
 pub use self::layout::has_loads;
 use self::layout::{MARGIN, place};
+use self::network::Networks;
 use crate::clean;
 use crate::number::pixels;
 use crate::palette;
@@ -37,9 +39,11 @@ pub struct Drawing {
     pub svg: Markup,
 }
 
-/// Draws cards for a page; `id` begins the ids of this drawing.
-pub fn draw(mut cards: Vec<Card<'_>>, heading: &str, id: &str) -> Drawing {
+/// Draws cards and the network links between them for a page; `id` begins the ids of this drawing.
+pub fn draw(mut cards: Vec<Card<'_>>, networks: &[Network], heading: &str, id: &str) -> Drawing {
     let (width, height) = place(&mut cards, 2.0);
+    let networks = Networks::new(networks, &cards, width);
+    let width = networks.right();
     let heading = if heading.is_empty() { "PCI Express tree" } else { heading };
     let title = format!("{id}-title");
     let description = format!("{id}-description");
@@ -49,15 +53,16 @@ pub fn draw(mut cards: Vec<Card<'_>>, heading: &str, id: &str) -> Drawing {
             aria-labelledby={ (title) " " (description) }
         {
             title id=(title) { (heading) }
-            desc id=(description) { (words(&cards)) }
+            desc id=(description) { (words(&cards, &networks)) }
             @for card in &cards { (draw_card(card)) }
+            (networks.draw())
         }
     };
     Drawing { width, svg }
 }
 
 /// Lists every link in words.
-fn words(cards: &[Card<'_>]) -> String {
+fn words(cards: &[Card<'_>], networks: &Networks<'_>) -> String {
     fn walk(card: &Card<'_>, words: &mut Vec<String>) {
         for (link, below) in &card.links {
             words.push(format!("{} to {}: {}", card.full_name, below.full_name, link.rate));
@@ -66,6 +71,7 @@ fn words(cards: &[Card<'_>]) -> String {
     }
     let mut all = Vec::new();
     cards.iter().for_each(|card| walk(card, &mut all));
+    all.extend(networks.words());
     if all.is_empty() { "No links.".to_owned() } else { all.join("; ") }
 }
 
@@ -89,15 +95,16 @@ pub fn loaded_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
     let top = MARGIN + TITLE_HEIGHT + NOTE_HEIGHT * notes.len() as f64 + 10.0;
     let mut cards = cards(topology, loads);
     let (width, height) = place(&mut cards, top);
+    let networks = Networks::new(&topology.networks, &cards, width);
     let widest = notes.iter().map(|note| note.chars().count()).max().unwrap_or(0);
-    let width = width.max(2.0 * MARGIN + widest as f64 * NOTE_CHARACTER);
+    let width = networks.right().max(2.0 * MARGIN + widest as f64 * NOTE_CHARACTER);
     let size = format!("0 0 {} {}", pixels(width), pixels(height));
     let markup = html! {
         svg xmlns="http://www.w3.org/2000/svg" class="tree" role="img" viewBox=(size)
             width=(pixels(width)) height=(pixels(height))
         {
             title { (heading) }
-            desc { (words(&cards)) }
+            desc { (words(&cards, &networks)) }
             style { (PreEscaped(standing_style())) }
             rect.page width=(pixels(width)) height=(pixels(height)) {}
             text.heading x=(MARGIN) y=(MARGIN + 18.0) { (heading) }
@@ -106,6 +113,7 @@ pub fn loaded_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
                 text.link-note x=(MARGIN) y=(y) { (note) }
             }
             @for card in &cards { (draw_card(card)) }
+            (networks.draw())
         }
     };
     let mut svg = clean::text(&markup.into_string());
@@ -118,7 +126,8 @@ pub fn loaded_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
 /// are drawn if there are any.
 pub fn page_svg(topology: &Topology, loads: &[DirectionLoad]) -> String {
     let cards = cards(topology, loads).into_iter().map(Card::with_names).collect();
-    let drawing = draw(cards, &format!("Lab {}", topology.lab), "tree");
+    let heading = format!("Lab {}", topology.lab);
+    let drawing = draw(cards, &topology.networks, &heading, "tree");
     clean::text(&drawing.svg.into_string())
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of the drawing of trees.
 
+use crosslane_results::topology::PayloadCeiling;
 use crosslane_results::{DirectionLoad, TimeUse, Use};
 
 use super::sample::small;
@@ -17,7 +18,7 @@ fn load(direction: &str, busy_share: f64) -> DirectionLoad {
 }
 
 fn drawn(topology: &Topology, loads: &[DirectionLoad]) -> String {
-    draw(cards(topology, loads), "", "t").svg.into_string()
+    draw(cards(topology, loads), &topology.networks, "", "t").svg.into_string()
 }
 
 #[test]
@@ -64,6 +65,32 @@ fn loads_have_words_colours_and_thickness() {
     assert!(svg.contains("class=\"way load4\"") && svg.contains("class=\"way load0\""));
     assert!(svg.contains("above → gpu (Gen2 x4)\nbusy 96.0 %"), "{svg}");
     assert!(svg.contains("payload: 84.0 %") && !svg.contains("buses 02-04"));
+    roxmltree::Document::parse(&svg).unwrap();
+}
+
+/// A link whose adapter is no card is left out.
+#[test]
+fn networks_join_adapters_to_the_right_of_all_cards() {
+    let mut topology = small();
+    let network = |second: &str| Network {
+        first: "gpu".to_owned(),
+        second: second.to_owned(),
+        bytes_per_second: 12.5e9,
+        mtu_bytes: 4096,
+        latency_ns: 500.0,
+        ceiling: PayloadCeiling { payload_bytes_per_second: 12.3e9 },
+    };
+    let width = |topology: &Topology| draw(cards(topology, &[]), &topology.networks, "", "t").width;
+    let before = width(&topology);
+    topology.networks = vec![network("nic<0>"), network("nobody")];
+    assert!(width(&topology) > before + 100.0);
+    let svg = topology_svg(&topology);
+    assert_eq!(svg.matches("class=\"network\"").count(), 1);
+    for text in
+        ["to gpu<", "to nic&lt;0&gt;<", "12500.0 MB/s, 4096 B", "gpu to nic&lt;0&gt; by network"]
+    {
+        assert!(svg.contains(text), "{text}: {svg}");
+    }
     roxmltree::Document::parse(&svg).unwrap();
 }
 
