@@ -24,6 +24,7 @@ FIRST_SEED ?= 0
 TORTURE_SEEDS ?= 20000
 TORI_SEEDS ?= 20000
 KILL_SEEDS ?= 5000
+PROCESS_KILL_SEEDS ?= 500
 RTL_SEEDS ?= 1000
 # A range of so many seeds, from the first one on.
 seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
@@ -322,9 +323,11 @@ torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everyth
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds $(call seeds,$(TORTURE_SEEDS))
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --tori --seeds $(call seeds,$(TORI_SEEDS))
 
-kills: ## KILL_SEEDS bridged transfers in which something dies
+kills: ## KILL_SEEDS bridged transfers in which something dies, and PROCESS_KILL_SEEDS of processes over each real network
 	CROSSLANE_KILLS=$(call seeds,$(KILL_SEEDS)) $(CARGO) test --release --locked -p crosslane-bridge \
 		--test integration kills
+	CROSSLANE_PROCESS_KILLS=$(call seeds,$(PROCESS_KILL_SEEDS)) $(CARGO) test --release --locked \
+		-p crosslane-cli --test program survive_sigkill
 
 miri: ## the pure crates under miri, which finds undefined behaviour
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \

@@ -22,7 +22,7 @@ DOCUMENT = ROOT / "docs" / "soak.md"
 SEEDS_A_DAY = 1_000_000
 FIRST_SEED = int(time.time() // 86_400) * SEEDS_A_DAY
 TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
-KILL_SEEDS = 5_000
+KILL_SEEDS, PROCESS_KILL_SEEDS = 5_000, 500
 
 
 def seeds(count: int) -> str:
@@ -38,7 +38,7 @@ STEPS = {
     Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "
-    f"{seeds(KILL_SEEDS)}",
+    f"{seeds(KILL_SEEDS)}, and of processes over real networks, {seeds(PROCESS_KILL_SEEDS)}",
     Step("mutations", writes="debug"): "every mutation, each found by its seed",
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
     Step("miri", writes="debug"): "the pure crates under miri",
@@ -93,6 +93,7 @@ def main() -> int:
         "TORI_SEEDS": str(TORI_SEEDS),
         "RTL_SEEDS": str(RTL_SEEDS),
         "KILL_SEEDS": str(KILL_SEEDS),
+        "PROCESS_KILL_SEEDS": str(PROCESS_KILL_SEEDS),
         "FUZZ_SECONDS": "600",
     }
     command = ["git", "rev-parse", "--short=12", "HEAD"]

@@ -19,7 +19,9 @@ use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
-use crate::messages::{CardState, PeerTarget, Reply, Request, TransferRequest};
+use crate::messages::{
+    CardState, Carried, MOST_CARRIED_BYTES, PeerTarget, Reply, Request, TransferRequest,
+};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
@@ -53,6 +55,11 @@ pub struct TransferOptions {
     pub checksum: bool,
     /// Bytes at the beginning that have arrived before.
     pub first: u64,
+    /// Longest put or get whose data travel within its messages, bytes; at most, and by default,
+    /// [`MOST_CARRIED_BYTES`]. Longer ones, those with `chunk_bytes` and naive ones are moved by
+    /// the network's reads and writes.
+    #[default(MOST_CARRIED_BYTES)]
+    pub carried_bytes: u64,
 }
 
 setters!(TransferOptions {
@@ -61,7 +68,21 @@ setters!(TransferOptions {
     with_time(time: impl Into<Picoseconds>),
     with_checksum(checksum: bool),
     with_first(first: u64),
+    with_carried_bytes(carried_bytes: u64),
 });
+
+impl TransferOptions {
+    /// Whether messages carry the data of a put or get of so many bytes.
+    const fn carries(&self, bytes: u64) -> bool {
+        let most = if self.carried_bytes < MOST_CARRIED_BYTES {
+            self.carried_bytes
+        } else {
+            MOST_CARRIED_BYTES
+        };
+        let is_plain = matches!(self.mode, Mode::Pipelined) && self.chunk_bytes.is_none();
+        is_plain && self.first == 0 && bytes <= most
+    }
+}
 
 /// A part of registered memory.
 #[derive(Clone, Debug)]
@@ -216,9 +237,17 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         options: &TransferOptions,
         progress: impl FnMut(u64),
     ) -> Result<Outcome> {
-        let request = self.request(Path::ToFpga, to, bytes(from), options);
-        let request = TransferRequest { source: Some(region(from)?), ..request };
-        self.transfer(request, progress).await
+        let length = bytes(from);
+        let request = self.request(Path::ToFpga, to, length, options);
+        let source = region(from)?;
+        if !options.carries(length) {
+            let request = TransferRequest { source: Some(source), ..request };
+            return self.transfer(request, progress).await;
+        }
+        let mut data = vec![0; length as usize];
+        from.region.memory().read(from.range.start, &mut data)?;
+        let carried = Some(Carried::Put(data));
+        self.transfer(TransferRequest { carried, ..request }, progress).await
     }
 
     /// Moves a card's memory into this node's, which must be registered for remote writes.
@@ -232,9 +261,20 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         options: &TransferOptions,
         progress: impl FnMut(u64),
     ) -> Result<Outcome> {
-        let request = self.request(Path::FromFpga, from, bytes(to), options);
-        let request = TransferRequest { destination: Some(region(to)?), ..request };
-        self.transfer(request, progress).await
+        let length = bytes(to);
+        let request = self.request(Path::FromFpga, from, length, options);
+        let destination = region(to)?;
+        if !options.carries(length) {
+            let request = TransferRequest { destination: Some(destination), ..request };
+            return self.transfer(request, progress).await;
+        }
+        let request = TransferRequest { carried: Some(Carried::Get), ..request };
+        let (outcome, data) = self.transfer_with_data(request, progress).await?;
+        let (start, region) = (to.range.start, &to.region);
+        region.memory().write(start, &data)?;
+        // As after a write by the network, other nodes see them too.
+        region.publish(start, length).at(Stage::Registration)?;
+        Ok(outcome)
     }
 
     /// Moves memory of this node through a card's stream into memory of this node.
@@ -304,11 +344,23 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     async fn transfer(
         &self,
         request: TransferRequest,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64),
     ) -> Result<Outcome> {
+        let (outcome, _) = self.transfer_with_data(request, progress).await?;
+        Ok(outcome)
+    }
+
+    /// Makes a transfer; also returns the data that came with the answer, none unless they were
+    /// asked for.
+    async fn transfer_with_data(
+        &self,
+        request: TransferRequest,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(Outcome, Vec<u8>)> {
         request.check()?;
         let begun = self.clock.now();
         let (first, total) = (request.first, request.bytes);
+        let carried_bytes = if request.carried == Some(Carried::Get) { total } else { 0 };
         let time = Picoseconds(request.time_ps);
         self.control.send(&Request::Transfer(request)).await?;
         let arrived = Cell::new(first);
@@ -317,7 +369,14 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let talking = async {
             loop {
                 match self.control.receive::<Reply>("a server's reply").await? {
-                    Reply::Done(report) => return Ok(report),
+                    Reply::Done(report) if carried_bytes == 0 => return Ok((report, Vec::new())),
+                    Reply::Data { report, data } if data.len() as u64 == carried_bytes => {
+                        return Ok((report, data));
+                    }
+                    Reply::Done(_) | Reply::Data { .. } => {
+                        let why = "the server's answer has not the data that were asked for";
+                        return Err(BridgeError::new(Stage::Request, Data, why));
+                    }
                     Reply::Failed(failure) => {
                         let error = BridgeError::from(failure);
                         // An error with a total is of a transfer that had begun.
@@ -343,7 +402,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let end = begun.0.saturating_add(time.0).saturating_add(LAST_WORDS.0);
         let late = self.clock.sleep_until(Picoseconds(end));
         let (talking, late) = (pin!(talking), pin!(late));
-        let result: Result<Report> = match select(talking, late).await {
+        let result: Result<(Report, Vec<u8>)> = match select(talking, late).await {
             Either::Left((result, _)) => result,
             Either::Right(_) => {
                 let why = "the server said nothing until after the deadline";
@@ -351,9 +410,9 @@ impl<R: Rdma, C: Clock> Client<R, C> {
             }
         };
         match result {
-            Ok(report) => {
+            Ok((report, data)) => {
                 let elapsed = self.clock.now().since(begun);
-                Ok(Outcome { report, elapsed })
+                Ok((Outcome { report, elapsed }, data))
             }
             Err(error) => {
                 if !is_refused.get() {

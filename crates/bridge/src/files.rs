@@ -122,6 +122,9 @@ pub enum FileError {
     /// The transfer failed and was not, or could not be, resumed.
     #[error(transparent)]
     Bridge(#[from] BridgeError),
+    /// No connection to the server came about, so that nothing has moved.
+    #[error("{0}: never connected, so nothing has moved")]
+    NeverConnected(#[source] BridgeError),
     /// The stream of data to send failed.
     #[error("cannot read the data to send: {0}")]
     Read(#[source] io::Error),
@@ -158,7 +161,7 @@ pub enum FileError {
 }
 
 kinds!(FileError {
-    Self::Bridge(error) => error.kind(),
+    Self::Bridge(error) | Self::NeverConnected(error) => error.kind(),
     Self::Read(error) | Self::Write(error) => error.kind().into(),
     Self::Changed { .. } | Self::Differs { .. } | Self::Ended { .. } => Data,
 });
@@ -332,10 +335,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 streams.drain(back.as_ref(), before.take(), &mut all).await?;
                 streams.fill(out.as_ref(), number + 1, &part(number + 1), bytes.end).await
             };
-            let moving = async {
-                let moved = self.transfer(now.clone(), bytes.end, &mut outcome, watch, go).await;
-                moved.map_err(FileError::from)
-            };
+            let moving =
+                async { self.transfer(now.clone(), bytes.end, &mut outcome, watch, go).await };
             let (theirs, next) = try_join!(moving, beside)?;
             if let Some(sent) = &sent {
                 check(sent, theirs, now.start)?;
@@ -372,7 +373,7 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
         go: F,
-    ) -> Result<u32>
+    ) -> Result<u32, FileError>
     where
         F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome>,
     {
@@ -388,6 +389,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             let progress = |arrived| watch.arrived(bytes.start + arrived);
             let (moved, client) = match connected {
                 Ok(client) => (go(&client, options, &progress).await, Some(client)),
+                Err(error) if outcome.reports.is_empty() && !is_interrupted => {
+                    return Err(FileError::NeverConnected(error));
+                }
                 Err(error) => (Err(error.arrived(options.first, length)), None),
             };
             let error = match moved {
@@ -413,7 +417,7 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             }
             let may_resume = is_mendable(&error) && (was_connected || is_interrupted);
             if !may_resume || outcome.retries >= self.options.retries {
-                return Err(error);
+                return Err(error.into());
             }
             outcome.retries += 1;
             is_interrupted = true;

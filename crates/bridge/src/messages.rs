@@ -14,11 +14,14 @@ use crate::stage::Stage;
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
 pub const MAX_SENTENCE_BYTES: usize = 1024;
+/// Most bytes of a transfer whose data travel within its messages: what one message holds beside the
+/// longest request, or the longest report of such a transfer, and the seal.
+pub const MOST_CARRIED_BYTES: u64 = 3840;
 /// Bytes added to a message by encryption.
 pub const SEAL_BYTES: usize = 16;
 
@@ -49,6 +52,15 @@ pub enum Welcome {
     No(String),
 }
 
+/// The data of a small transfer, within its messages: the network neither reads nor writes memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Carried {
+    /// All data are here (to the FPGA).
+    Put(Vec<u8>),
+    /// All data come with the answer, [`Reply::Data`] (from the FPGA).
+    Get,
+}
+
 /// A transfer as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferRequest {
@@ -64,6 +76,8 @@ pub struct TransferRequest {
     pub bytes: u64,
     /// Bytes at its start that have arrived before and are not moved again.
     pub first: u64,
+    /// Data within the messages, at most [`MOST_CARRIED_BYTES`], in place of a source or destination.
+    pub carried: Option<Carried>,
     /// Source of the data (to the FPGA, round trip).
     pub source: Option<RemoteMemory>,
     /// Whether the client announces the source's data piece by piece, with [`Request::Chunk`].
@@ -173,6 +187,13 @@ pub enum Reply {
     },
     /// The transfer is complete.
     Done(Report),
+    /// The transfer is complete, and these are its data ([`Carried::Get`]).
+    Data {
+        /// The report.
+        report: Report,
+        /// All bytes of the transfer.
+        data: Vec<u8>,
+    },
     /// The transfer failed or was refused.
     Failed(Failure),
     /// The cards, the first [`MOST_SURVEYED`] of them.
@@ -275,6 +296,7 @@ impl TransferRequest {
             address,
             bytes,
             first: 0,
+            carried: None,
             source: None,
             is_announced: false,
             destination: None,
@@ -316,7 +338,11 @@ impl TransferRequest {
         {
             return Some(format!("chunks of {least} B to {most} B were asked for"));
         }
+        if let Some(problem) = self.problem_of_carried() {
+            return Some(problem);
+        }
         let (needs_source, needs_destination) = match path {
+            _ if self.carried.is_some() => (false, false),
             Path::ToFpga => (true, false),
             Path::FromFpga => (false, true),
             Path::RoundTrip => (true, true),
@@ -363,11 +389,31 @@ impl TransferRequest {
         }
         None
     }
+
+    /// Returns the reason for which messages cannot carry the data of this transfer.
+    fn problem_of_carried(&self) -> Option<String> {
+        let Self { path, bytes, first, mode, .. } = self;
+        let fits = match self.carried.as_ref()? {
+            Carried::Put(data) if data.len() as u64 != *bytes => {
+                return Some(format!("{} B came for a transfer of {bytes} B", data.len()));
+            }
+            Carried::Put(_) => *path == Path::ToFpga,
+            Carried::Get => *path == Path::FromFpga,
+        };
+        let is_whole = *mode == Mode::Pipelined && *first == 0 && !self.is_announced;
+        if !fits || !is_whole {
+            return Some(format!("no message carries the data of this transfer {path}"));
+        }
+        (*bytes > MOST_CARRIED_BYTES).then(|| {
+            format!("a message carries at most {MOST_CARRIED_BYTES} B of data, not {bytes} B")
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::StageStatistics;
 
     fn region(bytes: u64) -> RemoteMemory {
         RemoteMemory { address: 0x1000, key: 7, bytes }
@@ -431,6 +477,86 @@ mod tests {
         assert_eq!(wrong(|r| r.chunk_bytes = Some((9, 8))), "chunks of 9 B to 8 B were asked for");
         assert!(wrong(|r| r.card = "x".repeat(65)).starts_with("a card's name of 65 B"));
         assert!(wrong(|r| r.path = Path::ToPeer).starts_with("a transfer FPGA -> FPGA"));
+    }
+
+    #[test]
+    fn the_longest_carried_data_fit_into_a_message() {
+        let longest = TransferRequest {
+            first: u64::MAX,
+            carried: Some(Carried::Put(vec![0xff; MOST_CARRIED_BYTES as usize])),
+            chunk_bytes: Some((u64::MAX, u64::MAX)),
+            time_ps: u64::MAX,
+            ..TransferRequest::new(
+                Path::ToFpga,
+                &"x".repeat(MAX_NAME_BYTES),
+                u64::MAX,
+                MOST_CARRIED_BYTES,
+            )
+        };
+        encode(&Request::Transfer(longest)).expect("the request fits");
+        let most = u64::MAX;
+        let stage = StageStatistics {
+            stage: Stage::RdmaWrite,
+            bytes: most,
+            operations: most,
+            retries: most,
+            busy_ps: most,
+            waiting_for_slot_ps: most,
+        };
+        let report = Report {
+            path: Path::FromFpga,
+            mode: Mode::Pipelined,
+            bytes: most,
+            elapsed_ps: most,
+            start_ps: most,
+            slot_bytes: most,
+            chunks: most,
+            is_zero_copy: true,
+            stages: vec![stage],
+            steps: Vec::new(),
+            processor_ps: Some(most),
+            checksum: Some(u32::MAX),
+            card_bytes: most,
+            fair_share_bytes: most,
+        };
+        let data = vec![0xff; MOST_CARRIED_BYTES as usize];
+        encode(&Reply::Data { report, data }).expect("the answer fits");
+    }
+
+    #[test]
+    fn carried_data_are_of_whole_small_transfers() {
+        let put = |bytes: u64, data: usize| TransferRequest {
+            carried: Some(Carried::Put(vec![0; data])),
+            ..TransferRequest::new(Path::ToFpga, "fpga0", 0, bytes)
+        };
+        let get = |path, bytes| TransferRequest {
+            carried: Some(Carried::Get),
+            ..TransferRequest::new(path, "fpga0", 0, bytes)
+        };
+        put(3840, 3840).check().expect("it is right");
+        get(Path::FromFpga, 3840).check().expect("it is right");
+        let wrong =
+            |request: TransferRequest| request.check().expect_err("it is wrong").why.to_string();
+        assert_eq!(wrong(put(64, 63)), "63 B came for a transfer of 64 B");
+        let long = "a message carries at most 3840 B of data, not 3841 B";
+        assert_eq!(wrong(put(3841, 3841)), long);
+        assert_eq!(wrong(get(Path::FromFpga, 3841)), long);
+        let no = "no message carries the data of this transfer";
+        assert_eq!(wrong(get(Path::ToFpga, 64)), format!("{no} remote -> FPGA"));
+        assert_eq!(
+            wrong(TransferRequest { path: Path::FromFpga, ..put(64, 64) }),
+            format!("{no} FPGA -> remote")
+        );
+        for odd in [
+            TransferRequest { first: 1, ..put(64, 64) },
+            TransferRequest { mode: Mode::Naive, ..put(64, 64) },
+            TransferRequest { is_announced: true, ..put(64, 64) },
+        ] {
+            assert_eq!(wrong(odd), format!("{no} remote -> FPGA"));
+        }
+        let source = Some(region(64));
+        let both = wrong(TransferRequest { source, ..put(64, 64) });
+        assert_eq!(both, "a transfer remote -> FPGA has no source");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server, on the node with the card: accepts clients and makes their transfers.
 
+mod carried;
 mod guests;
 mod memory;
 mod naive;

@@ -101,8 +101,12 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 let client = guest.client;
                 let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
                 match result {
-                    Ok(report) => {
-                        send(&Reply::Done(report.clone())).await?;
+                    Ok((report, data)) => {
+                        let done = match data {
+                            Some(data) => Reply::Data { report: report.clone(), data },
+                            None => Reply::Done(report.clone()),
+                        };
+                        send(&done).await?;
                         let report = Box::new(report);
                         (shared.tell)(&ServerEvent::Done { client: name.clone(), report });
                     }
@@ -134,14 +138,15 @@ async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
     select(gone, late).await;
 }
 
-/// Makes a transfer; also returns whether its stages had begun.
+/// Makes a transfer; returns its report, the data that its answer carries, and whether its stages
+/// had begun.
 async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     control: &Control<R::Connection>,
     client: ClientId,
     name: &str,
     request: &TransferRequest,
-) -> (Result<Report>, bool) {
+) -> (Result<(Report, Option<Vec<u8>>)>, bool) {
     let place = match admit(shared, name, request) {
         Ok(place) => place,
         Err(error) => return (Err(error), false),

@@ -152,7 +152,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                     let why = format!("the other server says: {}", short(&failure.why));
                     return Err(BridgeError::new(failure.stage, Failed, why));
                 }
-                Either::Right(Reply::Cards(_) | Reply::Survey(_) | Reply::Ready) => {}
+                // Answers to what nobody has asked.
+                Either::Right(
+                    Reply::Cards(_) | Reply::Survey(_) | Reply::Ready | Reply::Data { .. },
+                ) => {}
             }
         }
     }

@@ -132,14 +132,17 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         (transfer, to_tell)
     }
 
-    /// Makes the transfer. An error carries the bytes that have arrived, if its stages have begun.
-    pub async fn run(&self, to_tell: Replies) -> Result<Report> {
-        match (self.request.mode, self.request.path) {
-            (Mode::Naive, _) => self.naive(to_tell).await?,
-            (Mode::Pipelined, Path::ToPeer) => self.to_peer(to_tell).await?,
-            (Mode::Pipelined, _) => self.pipelined(to_tell).await?,
+    /// Makes the transfer; also returns the data that the answer carries. An error carries the
+    /// bytes that have arrived, if its stages have begun.
+    pub async fn run(&self, to_tell: Replies) -> Result<(Report, Option<Vec<u8>>)> {
+        let mut data = None;
+        match (self.request.mode, self.request.path, &self.request.carried) {
+            (_, _, Some(carried)) => data = self.carried(carried, to_tell).await?,
+            (Mode::Naive, ..) => self.naive(to_tell).await?,
+            (Mode::Pipelined, Path::ToPeer, _) => self.to_peer(to_tell).await?,
+            (Mode::Pipelined, ..) => self.pipelined(to_tell).await?,
         }
-        Ok(self.report())
+        Ok((self.report(), data))
     }
 
     /// Returns the ring that takes the card's data.
@@ -301,7 +304,10 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// Whether the network reaches the card's memory itself, so that data need no slots.
     pub fn is_direct(&self) -> bool {
         let is_memory = matches!(self.request.path, Path::ToFpga | Path::FromFpga);
-        is_memory && self.request.mode == Mode::Pipelined && self.place.core.memory().is_some()
+        is_memory
+            && self.request.mode == Mode::Pipelined
+            && self.request.carried.is_none()
+            && self.place.core.memory().is_some()
     }
 
     /// Returns the place of a chunk without slots in the memory that stands for the card.
@@ -462,7 +468,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         let Self { shared, request, place, pipeline, .. } = self;
         let is_direct = self.is_direct();
         let stages = stages_of(request.path).iter();
-        let stages = stages.filter(|stage| !(is_direct && **stage == Stage::Dma));
+        let is_carried = request.carried.is_some();
+        let stages = stages.filter(|stage| match stage {
+            Stage::Dma => !is_direct,
+            _ => !is_carried,
+        });
         let stages = stages.map(|stage| pipeline.statistics(*stage));
         let processor = shared.clock.processor_time().zip(self.processor);
         let (card_bytes, share_bytes) = place.shares.so_far();

@@ -3,7 +3,8 @@
 //! share the server's memory and root complex.
 
 use crosslane_bridge::{
-    CardPlace, Client, Identity, MemoryPart, Mode, Server, ServerOptions, TransferOptions,
+    CardPlace, Client, Identity, MemoryPart, Mode, Outcome, Report, Server, ServerOptions, Stage,
+    TransferOptions,
 };
 use crosslane_device::nic::Nic;
 use crosslane_driver::Device;
@@ -142,4 +143,45 @@ fn a_network_that_is_cut() {
         again.close().await;
     });
     assert!(events.iter().any(|event| event.contains("no sign of the other node")), "{events:?}");
+}
+
+/// Times of small transfers in ps: bytes; of a put the whole, as the client has it, the server's
+/// part, and of that the card's; then those of a get. The last one is too long for the messages.
+const SMALL: [(u64, [u64; 3], [u64; 3]); 4] = [
+    (64, [5_815_033, 1_981_124, 1_974_053], [5_299_967, 1_466_336, 1_459_265]),
+    (1024, [7_924_783, 2_310_338, 2_197_189], [6_660_217, 1_810_870, 1_697_721]),
+    (3840, [10_025_961, 3_002_540, 2_578_231], [8_844_039, 2_588_141, 2_163_832]),
+    (3841, [10_401_645, 6_588_348, 2_598_451], [10_400_112, 6_588_085, 2_186_351]),
+];
+
+#[test]
+fn small_data_are_within_the_messages() {
+    let nodes = Nodes::new();
+    nodes.run(async |client| {
+        let options = options(Mode::Pipelined);
+        let place = || CardPlace { card: CARD.to_owned(), address: 4096 };
+        let dma = |report: &Report| {
+            let dma = report.stages.iter().find(|stage| stage.stage == Stage::Dma);
+            dma.map_or(0, |dma| dma.busy_ps)
+        };
+        let parts = |done: &Outcome| [done.elapsed.0, done.report.elapsed_ps, dma(&done.report)];
+        let mut times = Vec::new();
+        for (bytes, ..) in SMALL {
+            let data = pattern(bytes, bytes as u8);
+            let source = nodes.memory(&data).await;
+            let back = nodes.memory(&vec![0; data.len()]).await;
+            // The first ones open channels and set up what comes after them.
+            let mut last = None;
+            for _ in 0..3 {
+                let put = client.put(&source, &place(), &options, |_| {}).await.unwrap();
+                let got = client.get(&place(), &back, &options, |_| {}).await.unwrap();
+                last = Some((bytes, parts(&put), parts(&got)));
+            }
+            assert!(bytes_of(&back) == data, "{bytes} B");
+            times.extend(last);
+        }
+        assert_eq!(times, SMALL);
+        assert!(times[0].1[0] < 6_000_000, "64 B to the card in less than 6 us");
+        client.close().await;
+    });
 }

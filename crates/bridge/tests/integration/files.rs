@@ -326,3 +326,17 @@ fn a_server_that_is_away_is_waited_for() {
         }
     });
 }
+
+#[test]
+fn a_client_that_never_connected_says_so() {
+    let scene = Scene::new(100);
+    let put = scene.simulation.run("test", async {
+        let options = FileOptions::default();
+        let (network, clock) = (scene.network.clone(), scene.clock());
+        let mut client = FileClient::new(network, clock, SERVER, Identity::default(), options);
+        client.put(&mut &[7; 100][..], 0..100, &place(CARD, 0), &()).await
+    });
+    let error = put.expect("nothing hangs").expect_err("nobody is there").to_string();
+    let words = format!("connection: {SERVER}: nobody: never connected, so nothing has moved");
+    assert_eq!(error, words);
+}

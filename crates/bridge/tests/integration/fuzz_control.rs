@@ -7,7 +7,8 @@ use crate::support;
 
 use bolero::TypeGenerator;
 use crosslane_bridge::messages::{
-    Hello, MAGIC, PeerTarget, Reply, Request, TransferRequest, VERSION, Welcome, decode, encode,
+    Carried, Hello, MAGIC, PeerTarget, Reply, Request, TransferRequest, VERSION, Welcome, decode,
+    encode,
 };
 use crosslane_bridge::{Mode, Path};
 use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteMemory};
@@ -62,6 +63,17 @@ enum Memory {
     },
 }
 
+/// Data within the messages.
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+enum InMessages {
+    No,
+    Get,
+    /// So many bytes, as long as a message takes them.
+    Put(u16),
+    /// As many as the transfer has.
+    PutAll,
+}
+
 #[derive(Clone, Debug, TypeGenerator)]
 enum Message {
     Bytes(Vec<u8>),
@@ -86,6 +98,7 @@ struct Transfer {
     peer: Option<(bool, Number)>,
     chunk_bytes: Option<(Number, Number)>,
     checksum: bool,
+    carried: InMessages,
     /// Waits for the answer before the next message.
     waits: bool,
 }
@@ -112,13 +125,21 @@ impl Memory {
 impl Transfer {
     fn request(&self, own: RemoteMemory) -> TransferRequest {
         let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer];
+        let bytes = self.bytes.value();
+        let data = |bytes: u64| Carried::Put(vec![7; bytes.min(3900) as usize]);
         let cards = ["kc705", "kc705", "kc705", "other"];
         TransferRequest {
             path: paths[usize::from(self.path) % paths.len()],
             mode: if self.is_naive { Mode::Naive } else { Mode::Pipelined },
             card: cards[usize::from(self.card) % cards.len()].to_owned(),
             address: self.address.value(),
-            bytes: self.bytes.value(),
+            bytes,
+            carried: match self.carried {
+                InMessages::No => None,
+                InMessages::Get => Some(Carried::Get),
+                InMessages::Put(bytes) => Some(data(bytes.into())),
+                InMessages::PutAll => Some(data(bytes)),
+            },
             first: self.first.value(),
             source: self.source.region(own),
             is_announced: self.is_announced,

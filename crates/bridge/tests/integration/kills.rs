@@ -26,7 +26,9 @@ const SEEDS: std::ops::Range<u64> = 0..200;
 /// Address of the server that copies go to.
 const OTHER: &str = "127.0.0.1:9";
 const PIECE: u64 = 64 << 10;
+/// Bytes of most transfers, and of some whose data are within the messages.
 const BYTES: u64 = 2 * PIECE + 12_345;
+const FEW_BYTES: u64 = 3001;
 /// Time of a transfer to which nothing happens, about.
 const TRANSFER_PS: u64 = SECOND_PS / 20_000;
 
@@ -41,8 +43,9 @@ fn mixed(seed: u64, at: u64) -> u64 {
 
 /// Data of which no two blocks are equal.
 fn content(seed: u64) -> Vec<u8> {
-    let words = (0..BYTES.div_ceil(8)).flat_map(|at| mixed(seed, 1000 + at).to_le_bytes());
-    words.take(BYTES as usize).collect()
+    let bytes = if mixed(seed, 6).is_multiple_of(5) { FEW_BYTES } else { BYTES };
+    let words = (0..bytes.div_ceil(8)).flat_map(|at| mixed(seed, 1000 + at).to_le_bytes());
+    words.take(bytes as usize).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +68,9 @@ enum Death {
 fn deal(seed: u64) -> (Way, Death) {
     let ways = [Way::Put, Way::Get, Way::RoundTrip, Way::Copy];
     let number = mixed(seed, 2) % 30;
-    let after = Picoseconds(mixed(seed, 3) % TRANSFER_PS);
+    // Of a small transfer a part of the time, so that it is hit as often.
+    let bytes = content(seed).len() as u64;
+    let after = Picoseconds(mixed(seed, 3) % (TRANSFER_PS * bytes / BYTES));
     let death = match mixed(seed, 4) % 8 {
         0 => Death::Network(Fault::CutAt(number)),
         1 => Death::Network(Fault::RefuseAt(number)),
@@ -107,14 +112,15 @@ async fn transfer(
     sent: &[u8],
 ) -> (Result<FileOutcome, FileError>, Vec<u8>) {
     let (mut client, mut back, here) = (files(scene, SERVER), Vec::new(), place(CARD, 0));
+    let bytes = sent.len() as u64;
     let moved = match way {
-        Way::Put => client.put(&mut &*sent, 0..BYTES, &here, &()).await,
-        Way::Get => client.get(&here, BYTES, &mut back, &()).await,
-        Way::RoundTrip => client.round_trip(CARD, &mut &*sent, BYTES, None, &()).await,
+        Way::Put => client.put(&mut &*sent, 0..bytes, &here, &()).await,
+        Way::Get => client.get(&here, bytes, &mut back, &()).await,
+        Way::RoundTrip => client.round_trip(CARD, &mut &*sent, bytes, None, &()).await,
         Way::Copy => {
             let (server, card) = (OTHER.to_owned(), "second".to_owned());
             let peer = PeerTarget { server, card, address: 0 };
-            client.copy(&here, &peer, BYTES, &()).await
+            client.copy(&here, &peer, bytes, &()).await
         }
     };
     client.close().await;
@@ -133,9 +139,10 @@ async fn check(
     match moved {
         Ok(outcome) => {
             let sum = Some(crc32fast::hash(sent));
-            assert_eq!((outcome.bytes, outcome.checksum), (BYTES, sum));
+            let bytes = sent.len() as u64;
+            assert_eq!((outcome.bytes, outcome.checksum), (bytes, sum));
             assert!(way != Way::Get || back == sent);
-            assert!(!is_put || read(scene, server, card, BYTES).await == sent);
+            assert!(!is_put || read(scene, server, card, bytes).await == sent);
         }
         Err(FileError::Bridge(error)) => {
             let arrived = error.arrived_bytes;
@@ -148,6 +155,8 @@ async fn check(
                 assert!(there == sent[..arrived as usize], "{error}");
             }
         }
+        // Nobody was there from the beginning: nothing has moved.
+        Err(FileError::NeverConnected(_)) => assert!(back.is_empty()),
         Err(error) => {
             let is_changed =
                 matches!(death, Death::Network(Fault::ChangeAt(_) | Fault::CutAndChangeAt(..)));
@@ -200,7 +209,8 @@ fn play(seed: u64) {
             is_ready.await.expect("a server");
             if way != Way::Put {
                 let mut client = files(&scene, SERVER);
-                let put = client.put(&mut &sent[..], 0..BYTES, &place(CARD, 0), &()).await;
+                let put =
+                    client.put(&mut &sent[..], 0..sent.len() as u64, &place(CARD, 0), &()).await;
                 put.expect("nothing has happened yet");
                 client.close().await;
             }

@@ -50,6 +50,7 @@ fn memory_takes_data_without_slots() {
             let data = pattern(bytes, bytes as u8);
             let (source, back) = (scene.filled(bytes, bytes as u8).await, scene.empty(bytes).await);
             let (to, checked) = (place("memory", address), options().with_checksum(true));
+            let checked = checked.with_carried_bytes(0);
             let put = client.put(&source, &to, &checked, |_| {}).await.expect("it is put").report;
             let got = client.get(&to, &back, &checked, |_| {}).await.expect("it is got").report;
             assert!(bytes_of(&back) == data, "{bytes} B");

@@ -355,6 +355,15 @@ fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
             error.expect_err("it may only write").why.to_string().contains("rnode may not read")
         );
         scene.put(&client, &source, 4096).await;
+        // Rights of data within the messages, too.
+        let few = scene.filled(64, 2).await;
+        scene.put(&client, &few, 4096 + 8192 - 64).await;
+        let error = client.put(&few, &place(CARD, 4096 + 8192 - 63), &options(), |_| {}).await;
+        let error = error.expect_err("one byte too far").why.to_string();
+        assert!(error.contains("rnode may not write 64 B from 0x2fc1 on"), "{error}");
+        let error = client.get(&place(CARD, 4096), &few, &options(), |_| {}).await;
+        let error = error.expect_err("it may only write").why.to_string();
+        assert!(error.contains("rnode may not read 64 B"), "{error}");
     });
     assert!(events.iter().any(|event| event.starts_with("rnode at the client")), "{events:?}");
 }

@@ -24,7 +24,8 @@ const DIGITS: u8 = 3;
 pub struct Latency {
     path: &'static str,
     bytes: u64,
-    /// `whole`, as the client has it, or the stage, as the server has it.
+    /// `whole`, as the client has it; `messages`, what that is longer than the server's time from the
+    /// request until all had arrived; or the stage, as the server has it.
     part: String,
     count: u64,
     min_us: f64,
@@ -96,6 +97,9 @@ pub async fn measure<R: Rdma, C: Clock>(
         let wrong = measured.data_errors.words;
         let whole = histogram(measured.times.iter().map(|time| time.0));
         latencies.push(Latency::of(path, bytes, "whole".to_owned(), &whole, wrong));
+        let both = measured.times.iter().zip(&measured.reports);
+        let messages = both.map(|(time, report)| time.0.saturating_sub(report.elapsed_ps));
+        latencies.push(Latency::of(path, bytes, "messages".to_owned(), &histogram(messages), 0));
         let mut stages: BTreeMap<_, Vec<u64>> = BTreeMap::new();
         for stage in measured.reports.iter().flat_map(|report| &report.stages) {
             stages.entry(stage.stage).or_default().push(stage.busy_ps);

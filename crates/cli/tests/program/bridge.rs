@@ -21,7 +21,7 @@ const MIB: usize = 1 << 20;
 
 /// A server, until it is dropped.
 pub struct Server {
-    child: Child,
+    pub child: Child,
     /// Address that it listens at.
     pub address: String,
     /// Its sentence about the network.
@@ -35,12 +35,12 @@ impl Drop for Server {
     }
 }
 
-fn program() -> &'static str {
+pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_crosslane")
 }
 
 impl Server {
-    fn with(mut command: Command, arguments: &str) -> Self {
+    pub fn with(mut command: Command, arguments: &str) -> Self {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
         command.stderr(Stdio::null());
         Self::start(command)
@@ -66,19 +66,19 @@ impl Server {
 }
 
 /// A client with these arguments, separated by blanks.
-fn client(arguments: impl AsRef<str>) -> Command {
+pub fn client(arguments: impl AsRef<str>) -> Command {
     crate::run::command(&format!("bridge {}", arguments.as_ref()))
 }
 
 /// Runs a client that has to succeed; what it prints as JSON.
 #[track_caller]
-fn succeed(mut command: Command) -> serde_json::Value {
+pub fn succeed(mut command: Command) -> serde_json::Value {
     let run = Run::of(command.arg("--json"));
     assert_eq!(run.code, 0, "{run:?}");
     document(&run.stdout)
 }
 
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     crate::run::folder(&format!("bridge/{name}"))
 }
 

@@ -2,6 +2,7 @@
 //! The program from outside, as a user types it.
 
 mod bridge;
+mod bridge_kills;
 mod calibrations;
 mod commands;
 mod completions;

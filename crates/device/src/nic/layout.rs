@@ -18,6 +18,11 @@ pub const ENTRY_BYTES: u64 = 64;
 /// Bytes of a message slot, and of the longest message.
 pub const MESSAGE_BYTES: u64 = 4096;
 
+/// Bytes of a work request's fields; a message may follow at once.
+const FIELDS_BYTES: u64 = 40;
+/// Longest message within its work request, which takes up to four places of the ring then.
+pub const INLINE_BYTES: u64 = 4 * REQUEST_BYTES - FIELDS_BYTES;
+
 /// Bytes of each queue pair's doorbells in BAR 0.
 pub const DOORBELL_BYTES: u64 = 8;
 /// Offset of the doorbell that counts the work requests posted since the start.
@@ -97,6 +102,15 @@ pub enum Operation {
     Read,
     /// Send a message from near memory.
     Send,
+    /// Send a message of at most [`INLINE_BYTES`] that follows the request's fields in the ring.
+    SendInline,
+}
+
+impl Operation {
+    /// Whether it sends a message.
+    pub const fn is_message(self) -> bool {
+        matches!(self, Self::Send | Self::SendInline)
+    }
 }
 
 /// Work request of a queue pair.
@@ -125,6 +139,7 @@ impl WorkRequest {
             Operation::Write => 1,
             Operation::Read => 2,
             Operation::Send => 3,
+            Operation::SendInline => 4,
         };
         let mut bytes = [0; REQUEST_BYTES as usize];
         for (at, word) in [(0, operation), (4, self.id), (8, self.near_key), (12, self.far_key)] {
@@ -136,13 +151,51 @@ impl WorkRequest {
         bytes
     }
 
-    /// Decodes a request from the ring; `None` for an unknown operation.
+    /// Encodes the request with its message for consecutive places of the ring.
+    pub fn with_message(&self, message: &[u8]) -> Vec<[u8; REQUEST_BYTES as usize]> {
+        let mut bytes = self.to_bytes()[..FIELDS_BYTES as usize].to_vec();
+        bytes.extend_from_slice(message);
+        let places = bytes.chunks(REQUEST_BYTES as usize).map(|part| {
+            let mut place = [0; REQUEST_BYTES as usize];
+            place[..part.len()].copy_from_slice(part);
+            place
+        });
+        places.collect()
+    }
+
+    /// Returns the places of the ring that it takes.
+    pub const fn places(&self) -> u32 {
+        match self.operation {
+            Operation::SendInline => {
+                self.bytes.saturating_add(FIELDS_BYTES).div_ceil(REQUEST_BYTES) as u32
+            }
+            Operation::Write | Operation::Read | Operation::Send => 1,
+        }
+    }
+
+    /// Returns the message in the bytes of all its places; empty if it has none.
+    pub(super) fn message<'a>(&self, places: &'a [u8]) -> &'a [u8] {
+        match self.operation {
+            Operation::SendInline => &places[FIELDS_BYTES as usize..][..self.bytes as usize],
+            Operation::Write | Operation::Read | Operation::Send => &[],
+        }
+    }
+
+    /// Decodes a request from the ring; `None` for an unknown operation, or a message within it
+    /// that is too long.
     pub fn from_bytes(bytes: &[u8; REQUEST_BYTES as usize]) -> Option<Self> {
+        let work = Self::fields(bytes)?;
+        let is_too_long = work.operation == Operation::SendInline && work.bytes > INLINE_BYTES;
+        (!is_too_long).then_some(work)
+    }
+
+    fn fields(bytes: &[u8; REQUEST_BYTES as usize]) -> Option<Self> {
         Some(Self {
             operation: match word(bytes, 0) {
                 1 => Operation::Write,
                 2 => Operation::Read,
                 3 => Operation::Send,
+                4 => Operation::SendInline,
                 _ => return None,
             },
             id: word(bytes, 4),
@@ -289,6 +342,28 @@ mod tests {
             }
         }
         assert_eq!(Entry::from_bytes(&[0xff; 64]), None);
+    }
+
+    #[test]
+    fn a_message_follows_its_request_in_the_ring() {
+        let message: Vec<u8> = (0..=255).collect();
+        for (bytes, places) in [(0, 1), (24, 1), (25, 2), (89, 3), (216, 4)] {
+            let work = WorkRequest {
+                operation: Operation::SendInline,
+                id: 7,
+                near_address: 0,
+                near_key: 0,
+                far_address: 0,
+                far_key: 0,
+                bytes,
+            };
+            let written = work.with_message(&message[..bytes as usize]);
+            assert_eq!((written.len(), work.places()), (places, places as u32), "{bytes} B");
+            assert_eq!(WorkRequest::from_bytes(&written[0]), Some(work));
+            assert_eq!(work.message(&written.concat()), &message[..bytes as usize]);
+            let long = WorkRequest { bytes: bytes + INLINE_BYTES + 1, ..work };
+            assert_eq!(WorkRequest::from_bytes(&long.to_bytes()), None);
+        }
     }
 
     #[test]

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use super::layout::{Operation, QueueLayout, Status, WorkRequest};
+use super::layout::{QueueLayout, Status, WorkRequest};
 use super::regions::Runs;
 
 /// Most work requests fetched and not begun.
 pub(super) const FETCHED_AHEAD: usize = 16;
-/// Most work requests of one fetch.
+/// Most places of the ring in one fetch.
 pub(super) const FETCH_BATCH: u32 = 8;
 
 /// Sending role of a queue pair.
@@ -21,9 +21,11 @@ pub(super) enum Role {
 }
 
 /// Work request that has been fetched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Request {
     pub work: WorkRequest,
+    /// Message within the request.
+    pub message: Vec<u8>,
     /// Earliest time to begin it.
     pub ready_ps: u64,
     /// Bytes for which packets have been built.
@@ -67,11 +69,13 @@ pub(super) struct QueuePair {
     pub entries: u32,
 
     // Requester.
-    /// Work requests posted, and fetched or being fetched.
+    /// Places of work requests posted, and fetched or being fetched.
     pub posted: u32,
     pub fetched: u32,
-    /// Bytes of the current fetch so far, and whether a fetch is in progress.
+    /// Bytes of a request whose last places are still to be fetched, and of the current fetch so
+    /// far behind them; where those begin; and whether a fetch is in progress.
     pub fetch: Vec<u8>,
+    pub fetch_begin: usize,
     pub is_fetching: bool,
     /// Work requests fetched and not completed, in order.
     pub requests: VecDeque<Request>,
@@ -127,6 +131,7 @@ impl QueuePair {
             posted: 0,
             fetched: 0,
             fetch: Vec::new(),
+            fetch_begin: 0,
             is_fetching: false,
             requests: VecDeque::new(),
             begun: 0,
@@ -163,7 +168,7 @@ impl QueuePair {
         self.requests.front().is_some_and(|first| self.begun > 0 && !first.is_done)
     }
 
-    /// Returns the number of work requests that may be fetched now.
+    /// Returns the number of places of the ring that may be fetched now.
     pub fn fetchable(&self) -> u32 {
         if self.is_fetching || !self.is_connected() {
             return 0;
@@ -182,6 +187,6 @@ impl QueuePair {
 
     /// Whether the next message must wait for a slot at the other end.
     pub fn lacks_slot(&self, work: &WorkRequest) -> bool {
-        work.operation == Operation::Send && self.sent == self.may_send
+        work.operation.is_message() && self.sent == self.may_send
     }
 }

@@ -134,11 +134,12 @@ impl Nic {
         if prepared == 0 {
             // The program may use its own memory for any access.
             let near = (work.near_key, work.near_address);
-            if self.regions.check(near.0, near.1, work.bytes, |_| true).is_err() {
+            let is_near = work.operation != Operation::SendInline;
+            if is_near && self.regions.check(near.0, near.1, work.bytes, |_| true).is_err() {
                 self.end_with(number, Some((work.id, Status::NearMemory)), port);
                 return Make::Nothing;
             }
-            if work.operation == Operation::Send && work.bytes > mtu_bytes.into() {
+            if work.operation.is_message() && work.bytes > mtu_bytes.into() {
                 self.end_with(number, Some((work.id, Status::BadRequest)), port);
                 return Make::Nothing;
             }
@@ -159,20 +160,27 @@ impl Nic {
                 pair.reading += 1;
                 Kind::ReadRequest { key, address: work.far_address, bytes: work.bytes }
             }
-            Operation::Send => {
+            Operation::Send | Operation::SendInline => {
                 pair.sent = pair.sent.wrapping_add(1);
                 Kind::Send
             }
         };
+        let mut message_in_it = Vec::new();
         if let Some(request) = pair.requests.get_mut(begun) {
             request.prepared += u64::from(bytes);
+            message_in_it = std::mem::take(&mut request.message);
         }
         if is_read || left == u64::from(bytes) {
             pair.begun += 1;
         }
-        let payload = vec![0; bytes as usize];
+        let (payload, near) = match work.operation {
+            Operation::SendInline => (message_in_it, None),
+            _ => {
+                let near = (work.near_key, work.near_address + offset);
+                (vec![0; bytes as usize], Some(near))
+            }
+        };
         let packet = Packet { to: far, message, kind, payload };
-        let near = (work.near_key, work.near_address + offset);
         self.begin_packet((number, Role::Requester), packet, near);
         self.line_up_fetch(number);
         let retry_ps = now_ps + self.parameters.retry_timeout.0;
@@ -203,7 +211,7 @@ impl Nic {
         let kind = Kind::ReadResponse { offset: response.prepared, bytes: response.bytes };
         let payload = vec![0; bytes as usize];
         let packet = Packet { to: far, message: response.message, kind, payload };
-        self.begin_packet((number, Role::Responder), packet, (response.key, address));
+        self.begin_packet((number, Role::Responder), packet, Some((response.key, address)));
         Make::Made
     }
 
@@ -211,13 +219,20 @@ impl Nic {
         self.made_bytes + bytes <= self.parameters.send_buffer_bytes
     }
 
-    /// Puts a packet into its line; its data are requested next.
-    fn begin_packet(&mut self, (pair, role): (u32, Role), packet: Packet, near: (u32, u64)) {
+    /// Puts a packet into its line; its data are requested next, if they come from memory.
+    fn begin_packet(
+        &mut self,
+        (pair, role): (u32, Role),
+        packet: Packet,
+        near: Option<(u32, u64)>,
+    ) {
         let bytes = packet.payload.len() as u32;
         self.made_bytes += bytes;
         let (made, room) = (self.made_bytes, self.parameters.send_buffer_bytes);
         assert!(made <= room, "{made} B of packets are made, in a buffer of {room} B");
-        let made = Made { pair, role, packet, missing: bytes };
+        let near = near.filter(|_| bytes > 0);
+        let missing = if near.is_some() { bytes } else { 0 };
+        let made = Made { pair, role, packet, missing };
         let index = match self.made_free.pop() {
             Some(index) => {
                 let there = self.made[index as usize].replace(made);
@@ -232,8 +247,7 @@ impl Nic {
         if let Some(pair) = self.pair(pair) {
             pair.made[role as usize].push_back(index);
         }
-        if bytes > 0 {
-            let (key, address) = near;
+        if let Some((key, address)) = near {
             self.making = Some(Making { packet: index, pair, key, address, asked: 0, bytes });
         } else {
             self.line_up_send(pair, role);
@@ -255,7 +269,7 @@ impl Nic {
         pair.in_fetch_line = false;
         let offset = pair.layout.request_offset(pair.fetched);
         let Some((address, run)) = pair.memory.locate(offset) else { return true };
-        // Rings and runs consist of whole pages, so a work request lies in one run.
+        // Rings and runs consist of whole pages, so a place lies in one run.
         let in_page = 4096 - address % 4096;
         let fits = (run.min(in_page) / REQUEST_BYTES) as u32;
         let count = pair.fetchable().min(limit.max(1)).min(fits);
@@ -265,8 +279,8 @@ impl Nic {
         let bytes = count * REQUEST_BYTES as u32;
         pair.is_fetching = true;
         pair.fetched = pair.fetched.wrapping_add(count);
-        pair.fetch.clear();
-        pair.fetch.resize(bytes as usize, 0);
+        pair.fetch_begin = pair.fetch.len();
+        pair.fetch.resize(pair.fetch_begin + bytes as usize, 0);
         self.read(Target { pair: number, purpose: Purpose::Fetch }, address, bytes, port);
         true
     }
@@ -347,9 +361,9 @@ impl Nic {
         match target.purpose {
             Purpose::Flush => {}
             Purpose::Fetch => {
-                if let Some(pair) = self.pair(target.pair)
-                    && let Some(place) = pair.fetch.get_mut(begin..begin + data.len())
-                {
+                let Some(pair) = self.pair(target.pair) else { return };
+                let begin = pair.fetch_begin + begin;
+                if let Some(place) = pair.fetch.get_mut(begin..begin + data.len()) {
                     place.copy_from_slice(data);
                 }
             }
@@ -385,20 +399,21 @@ impl Nic {
         let ready_ps = port.now_ps() + self.parameters.request_latency.0;
         let Some(pair) = self.pair(number) else { return };
         pair.is_fetching = false;
-        let fetched = std::mem::take(&mut pair.fetch);
-        let mut all_good = true;
-        for bytes in fetched.as_chunks::<{ REQUEST_BYTES as usize }>().0 {
-            match WorkRequest::from_bytes(bytes) {
-                Some(work) => {
-                    let (prepared, is_done) = (0, false);
-                    pair.requests.push_back(Request { work, ready_ps, prepared, is_done });
-                }
-                None => {
-                    all_good = false;
-                    break;
-                }
-            }
+        let mut fetched = std::mem::take(&mut pair.fetch);
+        let (mut all_good, mut taken) = (true, 0);
+        while let Some(first) = fetched[taken..].first_chunk() {
+            let Some(work) = WorkRequest::from_bytes(first) else {
+                all_good = false;
+                break;
+            };
+            let bytes = work.places() as usize * REQUEST_BYTES as usize;
+            // The rest of its message comes with the next fetch.
+            let Some(places) = fetched[taken..].get(..bytes) else { break };
+            let (message, prepared, is_done) = (work.message(places).to_vec(), 0, false);
+            pair.requests.push_back(Request { work, message, ready_ps, prepared, is_done });
+            taken += bytes;
         }
+        fetched.drain(..taken);
         pair.fetch = fetched;
         if !all_good {
             self.end_pair(number, Status::BadRequest, port);

@@ -23,7 +23,11 @@ use super::socket::{Place, Socket};
 
 /// Bytes that are sealed at once.
 const SEALED_AT_ONCE: usize = 64 << 10;
-/// Length of the buffer for what comes: several records, the longest of which has 16.3 KiB.
+/// Length of the buffer for what comes at first: more than the longest record, of 16.3 KiB. Those
+/// who connect and go leave no more than that behind in the allocator, which has an arena for each
+/// of many threads.
+const FIRST_INCOMING_BYTES: usize = 20 << 10;
+/// Its length when that much comes at once: several records.
 const INCOMING_BYTES: usize = 256 << 10;
 /// Longer than a handshake is; a peer that sends more is none of ours.
 const MOST_HANDSHAKE_BYTES: usize = 64 << 10;
@@ -78,7 +82,7 @@ pub struct Scratch {
 
 /// Bytes that have come and are not looked at yet, of the thread that receives.
 pub struct Incoming {
-    buffer: Box<[u8]>,
+    buffer: Vec<u8>,
     begin: usize,
     end: usize,
     /// Of a sealed stream: bytes that were opened before frames were looked for.
@@ -272,7 +276,7 @@ impl Session {
 
 impl Incoming {
     fn new() -> Self {
-        Self { buffer: vec![0; INCOMING_BYTES].into(), begin: 0, end: 0, early: Vec::new() }
+        Self { buffer: vec![0; FIRST_INCOMING_BYTES], begin: 0, end: 0, early: Vec::new() }
     }
 
     /// Waits for more; false at the end of the stream.
@@ -283,6 +287,9 @@ impl Incoming {
         }
         let got = socket.read(&mut self.buffer[self.end..])?;
         self.end += got;
+        if self.end == self.buffer.len() && self.end < INCOMING_BYTES {
+            self.buffer.resize(INCOMING_BYTES.min(2 * self.end), 0);
+        }
         Ok(got > 0)
     }
 }

@@ -151,6 +151,45 @@ fn messages_wait_for_slots() {
     stand.assert_quiet();
 }
 
+/// Messages within their work requests, whose places cross fetches and the end of the ring.
+#[test]
+fn messages_come_within_their_work_requests() {
+    let mut stand = Stand::new(nic());
+    let [mut pair, mut far] = stand.connect(4);
+    let text = bytes(3, 256);
+    let (mut taken, mut id) = (0, 0);
+    for _ in 0..20 {
+        for length in [216, 0, 24, 153] {
+            stand.put_with(&mut pair, inline(id, length), &text[..length as usize]);
+            id += 1;
+        }
+        stand.ring(&pair);
+        stand.run();
+        for length in [216, 0, 24, 153] {
+            assert_eq!(stand.message(&far, taken, length), text[..length as usize]);
+            taken += 1;
+        }
+        assert_eq!(stand.entries(&mut far).len(), 4);
+        stand.doorbell(&far, 4, taken);
+        stand.run();
+    }
+    assert_eq!(stand.entries(&mut pair), (0..80).map(done).collect::<Vec<_>>());
+    stand.assert_quiet();
+}
+
+/// A message that is too long for its work request ends the connection.
+#[test]
+fn too_long_a_message_in_a_request_is_refused() {
+    let mut stand = Stand::new(nic());
+    let [mut pair, _] = stand.connect(4);
+    for bytes in [217, u64::MAX] {
+        stand.post(&mut pair, inline(1, bytes));
+    }
+    stand.run();
+    let entries = stand.entries(&mut pair);
+    assert_eq!(entries.last().map(|entry| entry.status), Some(Status::BadRequest));
+}
+
 /// A write is complete when programs of the other node can see it, however slow its memory is.
 #[test]
 fn a_complete_write_can_be_seen() {

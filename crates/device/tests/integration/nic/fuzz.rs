@@ -7,7 +7,7 @@
 //! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
-use crosslane_device::nic::layout::{Operation, WorkRequest};
+use crosslane_device::nic::layout::{INLINE_BYTES, Operation, WorkRequest};
 use crosslane_device::nic::{Nic, NicParameters};
 
 use crate::nic::stand::*;
@@ -37,7 +37,8 @@ enum Step {
 }
 
 fn operation(number: u8) -> Operation {
-    [Operation::Write, Operation::Read, Operation::Send][usize::from(number) % 3]
+    use Operation::{Read, Send, SendInline, Write};
+    [Write, Read, Send, SendInline][usize::from(number) % 4]
 }
 
 fn run(seed: u8, steps: &[Step]) {
@@ -66,7 +67,12 @@ fn run(seed: u8, steps: &[Step]) {
                     4 => WorkRequest { near_address: u64::MAX - near, ..one },
                     _ => one,
                 };
-                stand.post(&mut pair, one);
+                let within = match one.operation {
+                    Operation::SendInline => vec![number; one.bytes.min(INLINE_BYTES) as usize],
+                    _ => Vec::new(),
+                };
+                stand.put_with(&mut pair, one, &within);
+                stand.ring(&pair);
                 pairs[at] = pair;
             }
             Step::Scribble { pair, byte, at } => {

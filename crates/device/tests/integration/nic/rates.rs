@@ -31,6 +31,25 @@ fn a_write_takes_the_wire_for_its_bytes() {
 /// Fill time of a single write of 1 MiB in this stand.
 const FILL_PS: u64 = 4_339_058;
 
+/// A message within its work request saves the read of its bytes.
+#[test]
+fn a_message_in_its_request_saves_a_read() {
+    let times = [false, true].map(|is_inline| {
+        let (mut stand, [mut pair, mut far], [near, _]) = Stand::joined(1 << 12, [BOTH, BOTH]);
+        match is_inline {
+            true => stand.put_with(&mut pair, inline(1, 64), &[7; 64]),
+            false => stand.put(&mut pair, message(1, (&near, 0), 64)),
+        }
+        stand.ring(&pair);
+        let (time, _) = stand.run_to_entries(&mut far);
+        time.0
+    });
+    assert_eq!(times, MESSAGE_PS);
+}
+
+/// Times of a message of 64 B from the doorbell to its entry: read from memory, and in the request.
+const MESSAGE_PS: [u64; 2] = [2_588_595, 1_784_054];
+
 /// With reads of 512 B and four tags, a round trip brings 2 KiB.
 #[test]
 fn reads_of_memory_are_limited_by_tags() {

@@ -163,9 +163,16 @@ impl Hosts<Nic> {
 
     /// Writes a work request into the ring.
     pub fn put(&mut self, pair: &mut Pair, work: WorkRequest) {
-        let at = pair.memory + pair.layout.request_offset(pair.posted);
-        self.poke(pair.end, at, &work.to_bytes());
-        pair.posted = pair.posted.wrapping_add(1);
+        self.put_with(pair, work, &[]);
+    }
+
+    /// Writes a work request with the message behind it into the ring.
+    pub fn put_with(&mut self, pair: &mut Pair, work: WorkRequest, message: &[u8]) {
+        for bytes in work.with_message(message) {
+            let at = pair.memory + pair.layout.request_offset(pair.posted);
+            self.poke(pair.end, at, &bytes);
+            pair.posted = pair.posted.wrapping_add(1);
+        }
     }
 
     /// Writes one byte of the next work request.
@@ -258,6 +265,19 @@ pub fn work(
 
 pub fn message(id: u32, near: (&Registered, u64), bytes: u64) -> WorkRequest {
     WorkRequest { far_address: 0, far_key: 0, ..work(Operation::Send, id, near, near, bytes) }
+}
+
+/// Creates a work request for a message of so many bytes within it.
+pub fn inline(id: u32, bytes: u64) -> WorkRequest {
+    WorkRequest {
+        operation: Operation::SendInline,
+        id,
+        near_address: 0,
+        near_key: 0,
+        far_address: 0,
+        far_key: 0,
+        bytes,
+    }
 }
 
 pub fn done(id: u32) -> Entry {

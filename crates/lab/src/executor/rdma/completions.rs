@@ -36,9 +36,10 @@ impl State {
 
     fn request_ended(&mut self, id: u64, number: u32, status: Status, wakers: &mut Vec<Waker>) {
         let Some(connection) = self.networks.connections.get_mut(&id) else { return };
-        connection.ended = connection.ended.wrapping_add(1);
         let peer = connection.peer.to_string();
+        // Operations stay until they have ended, whoever waits for them.
         let Some(running) = connection.running.get_mut(&number) else { return };
+        connection.ended = connection.ended.wrapping_add(running.places);
         connection.free_slots.extend(running.slot.take());
         let operation = running.operation;
         let refused = match status {

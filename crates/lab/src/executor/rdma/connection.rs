@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crosslane_device::nic::layout::{Operation, WorkRequest};
+use crosslane_device::nic::layout::{INLINE_BYTES, Operation, WorkRequest};
 use crosslane_fabric::CoreWork;
 use crosslane_host::{
     ErrorKind, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection, RdmaError, RdmaRegion,
@@ -156,14 +156,17 @@ impl RdmaConnection for LabConnection {
         self.handle.peer.to_string()
     }
 
-    /// Costs a copy of the message and a store; ends when it is in the other node's memory.
+    /// Costs a copy of the message, into its work request if it is short, and a store; ends when it
+    /// is in the other node's memory.
     async fn send(&self, message: &[u8]) -> RdmaResult<()> {
         let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
         if bytes > most {
             return Err(RdmaError::LongMessage { bytes, most });
         }
+        let is_short = bytes as u64 <= INLINE_BYTES;
+        let operation = if is_short { Operation::SendInline } else { Operation::Send };
         let work = WorkRequest {
-            operation: Operation::Send,
+            operation,
             id: 0,
             near_address: 0,
             near_key: 0,

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
-use crosslane_device::nic::layout::{MESSAGE_BYTES, QueueLayout, RECEIVE_DOORBELL, WorkRequest};
+use crosslane_device::nic::layout::{
+    MESSAGE_BYTES, Operation, QueueLayout, RECEIVE_DOORBELL, WorkRequest,
+};
 use crosslane_device::nic::{Nic, PairNumber};
 use crosslane_fabric::CoreWork;
 use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, RemoteAccess};
@@ -15,7 +17,7 @@ use super::super::memory::LabMemory;
 use super::super::shared::{Outcome, Shared, State};
 use super::{Adapter, LabRegion, doorbells, what_operation};
 
-/// Most work requests of a connection in its NIC at once; further operations wait.
+/// Places of the ring of a connection's work requests; further operations wait.
 const REQUESTS: u32 = 128;
 /// Most messages that have arrived and not been received; further ones wait at the other end.
 const MESSAGES: u32 = 16;
@@ -46,8 +48,9 @@ pub(super) struct Running {
     /// The wait of its future; `None` once that is dropped.
     pub token: Option<u64>,
     pub result: Option<RdmaResult<()>>,
-    /// The slot of its message.
+    /// The slot of its message, and the places of its work request.
     pub slot: Option<u32>,
+    pub places: u32,
 }
 
 /// An operation for which the rings have no room yet.
@@ -81,7 +84,7 @@ pub(super) struct Connection {
     pub last_id: u32,
     pub running: BTreeMap<u32, Running>,
     queued: VecDeque<Queued>,
-    /// Work requests posted, and ended.
+    /// Places of work requests posted, and ended.
     posted: u32,
     pub ended: u32,
     pub free_slots: Vec<u32>,
@@ -386,7 +389,8 @@ impl State {
         let Some(connection) = self.networks.connections.get_mut(&id) else { return Err(lost()) };
         connection.last_id = connection.last_id.wrapping_add(1);
         let number = connection.last_id;
-        let running = Running { operation, holds, token: Some(token), result: None, slot: None };
+        let running =
+            Running { operation, holds, token: Some(token), result: None, slot: None, places: 1 };
         connection.running.insert(number, running);
         let work = WorkRequest { id: number, ..work };
         connection.queued.push_back(Queued { id: number, work, message });
@@ -399,39 +403,51 @@ impl State {
         let mut has_posted = false;
         while let Some(connection) = self.networks.connections.get_mut(&id)
             && connection.life == Life::Open
-            && connection.posted.wrapping_sub(connection.ended) < REQUESTS
             && let Some(memory) = &connection.memory
             && let Some(first) = connection.queued.front()
         {
-            let slot = match first.message {
-                None => None,
-                Some(_) => match connection.free_slots.pop() {
+            let (posted, places) = (connection.posted, first.work.places());
+            if posted.wrapping_sub(connection.ended) + places > REQUESTS {
+                break;
+            }
+            let is_inline = first.work.operation == Operation::SendInline;
+            let slot = match &first.message {
+                Some(_) if !is_inline => match connection.free_slots.pop() {
                     None => break,
                     slot => slot,
                 },
+                _ => None,
             };
-            // A work request lies within one page, and so does a message.
-            let (place, _) = memory.locate(LAYOUT.request_offset(connection.posted));
+            // A place of the ring lies within one page, and so does a message.
+            let place = |number| LAYOUT.request_offset(posted.wrapping_add(number));
+            let ring: Vec<u64> = (0..places).map(|at| memory.locate(place(at)).0).collect();
             let slot_offset = LAYOUT.bytes() + u64::from(slot.unwrap_or_default()) * MESSAGE_BYTES;
-            let (slot_place, _) = memory.locate(slot_offset);
+            let slot_place = memory.locate(slot_offset).0;
             let near_address = memory.first_address() + slot_offset;
             let Some(Queued { id: number, mut work, message }) = connection.queued.pop_front()
             else {
                 break;
             };
-            connection.posted = connection.posted.wrapping_add(1);
-            let (adapter, core) = (connection.adapter.clone(), connection.core);
+            connection.posted = posted.wrapping_add(places);
+            let (adapter, core, key) =
+                (connection.adapter.clone(), connection.core, connection.key);
             if let Some(running) = connection.running.get_mut(&number) {
-                running.slot = slot;
+                (running.slot, running.places) = (slot, places);
             }
-            if let Some(message) = message {
-                (work.near_key, work.near_address) = (connection.key, near_address);
+            let (host, message) = (self.hosts[adapter.host], message.unwrap_or_default());
+            if work.operation.is_message() {
                 let copy = CoreWork::Copy(message.len() as u64);
                 self.fabric.spend(adapter.root_complex, core, copy);
-                self.fabric.poke(self.hosts[adapter.host], BusAddress(slot_place), &message);
             }
-            let bytes = work.to_bytes();
-            self.fabric.poke(self.hosts[adapter.host], BusAddress(place), &bytes);
+            let mut within = &message[..];
+            if slot.is_some() {
+                (work.near_key, work.near_address) = (key, near_address);
+                self.fabric.poke(host, BusAddress(slot_place), &message);
+                within = &[];
+            }
+            for (at, bytes) in ring.into_iter().zip(work.with_message(within)) {
+                self.fabric.poke(host, BusAddress(at), &bytes);
+            }
             has_posted = true;
         }
         if has_posted {
