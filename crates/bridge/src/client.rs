@@ -19,7 +19,7 @@ use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
-use crate::messages::{CardState, PeerTarget, Reply, Request, TransferRequest};
+use crate::messages::{PeerTarget, Reply, Request, Survey, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
@@ -179,13 +179,14 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.ask(&Request::Cards, names).await
     }
 
-    /// Describes the server's cards, at most [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
+    /// Describes the server and its cards, at most
+    /// [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
     ///
     /// # Errors
     /// If the connection to the server is lost.
-    pub async fn survey(&self) -> Result<Vec<CardState>> {
-        let cards = |reply| if let Reply::Survey(cards) = reply { Some(cards) } else { None };
-        self.ask(&Request::Survey, cards).await
+    pub async fn survey(&self) -> Result<Survey> {
+        let survey = |reply| if let Reply::Survey(survey) = reply { Some(survey) } else { None };
+        self.ask(&Request::Survey, survey).await
     }
 
     /// Sends a request that is no transfer, and waits for the reply that `answer` takes.

@@ -33,7 +33,7 @@ mod server;
 mod slots;
 mod stage;
 
-pub use address::CardAddress;
+pub use address::{CardAddress, CardName};
 pub use card::CardWorking;
 pub use chunks::{Chunking, Chunks};
 pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};

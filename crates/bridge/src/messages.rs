@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
@@ -116,6 +116,18 @@ pub enum Request {
 /// Most cards of an answer to [`Request::Survey`]: so many fit into a message.
 pub const MOST_SURVEYED: usize = 32;
 
+/// A server as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// The cards, the first [`MOST_SURVEYED`] of them.
+    pub cards: Vec<CardState>,
+    /// Bytes that naive transfers and copies to other servers may have together beside the rings,
+    /// and how many of them are free.
+    pub memory_bytes: u64,
+    /// See `memory_bytes`.
+    pub free_memory_bytes: u64,
+}
+
 /// A card as its server describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardState {
@@ -175,8 +187,8 @@ pub enum Reply {
     Done(Report),
     /// The transfer failed or was refused.
     Failed(Failure),
-    /// The cards, the first [`MOST_SURVEYED`] of them.
-    Survey(Vec<CardState>),
+    /// The server and its cards.
+    Survey(Survey),
 }
 
 /// The failure of a transfer.

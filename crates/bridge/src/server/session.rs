@@ -15,7 +15,7 @@ use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
-use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, TransferRequest};
+use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, Survey, TransferRequest};
 use crate::report::Report;
 use crate::slots::ClientId;
 use crate::stage::Stage;
@@ -94,7 +94,9 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             }
             Request::Survey => {
                 let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
-                send(&Reply::Survey(cards.collect())).await?;
+                let (memory_bytes, free_memory_bytes) = shared.memory.counts();
+                let cards = cards.collect();
+                send(&Reply::Survey(Survey { cards, memory_bytes, free_memory_bytes })).await?;
             }
             Request::Transfer(request) => {
                 guest.is_busy();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crosslane::bridge::files::{FileClient, FileError, FileOptions, FileOutcome, Watch};
 use crosslane::bridge::messages::PeerTarget;
-use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
+use crosslane::bridge::{BridgeError, CardAddress, CardName, CardPlace, Report};
 use crosslane::experiment::bridge_report;
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
@@ -21,6 +21,7 @@ use futures_executor::block_on;
 use super::arguments::{
     ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
 };
+use super::servers::found;
 use super::{client_trust, identity, open_network};
 use crate::error::{CommandError, Result, usage};
 use crate::files::cannot_read;
@@ -107,15 +108,22 @@ fn place(address: &CardAddress) -> CardPlace {
     CardPlace { card: address.card.clone(), address: address.address }
 }
 
+/// Finds a card.
+fn one_of(arguments: &ClientArguments, card: &CardName) -> Result<CardAddress> {
+    let mut cards = found(arguments, &[card])?;
+    Ok(cards.remove(0))
+}
+
 /// `bridge put`.
 pub fn put(arguments: &PutArguments) -> Result<()> {
-    let (path, first, target) = (&arguments.file, arguments.resume, &arguments.target);
+    let (path, first) = (&arguments.file, arguments.resume);
     let (mut file, bytes) = open_file(path)?;
     if first >= bytes {
         let why = format!("--resume {first}: {} has {bytes} B", path.display());
         return Err(usage(why));
     }
     file.seek(SeekFrom::Start(first)).map_err(|error| cannot_read(path, &error))?;
+    let target = &one_of(&arguments.client, &arguments.target)?;
     let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
     remote.shown.arrived(first);
     let put = block_on(remote.files.put(&mut file, first..bytes, &place(target), &remote.shown));
@@ -125,8 +133,9 @@ pub fn put(arguments: &PutArguments) -> Result<()> {
 
 /// `bridge get`.
 pub fn get(arguments: &GetArguments) -> Result<()> {
-    let (path, source) = (&arguments.file, &arguments.source);
+    let path = &arguments.file;
     let output = output_of(path, Kind::Data)?;
+    let source = &one_of(&arguments.client, &arguments.source)?;
     let mut remote = Remote::open(&source.server, &arguments.client, arguments.bytes)?;
     let (mut file, unfinished) = output.begin()?;
     let got = block_on(remote.files.get(&place(source), arguments.bytes, &mut file, &remote.shown));
@@ -137,8 +146,9 @@ pub fn get(arguments: &GetArguments) -> Result<()> {
 
 /// `bridge roundtrip`.
 pub fn roundtrip(arguments: &RoundtripArguments) -> Result<()> {
-    let (path, target) = (&arguments.file, &arguments.target);
+    let path = &arguments.file;
     let (mut file, bytes) = open_file(path)?;
+    let target = &one_of(&arguments.client, &arguments.target)?;
     let output = arguments.output.as_deref().map(|path| output_of(path, Kind::Data));
     let output = output.transpose()?;
     let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
@@ -156,6 +166,8 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<()> {
 /// `bridge copy`.
 pub fn copy(arguments: &CopyArguments) -> Result<()> {
     let CopyArguments { source, target, bytes, client } = arguments;
+    let cards = found(client, &[source, target])?;
+    let [source, target] = cards.as_slice() else { unreachable!("two cards were looked for") };
     let mut remote = Remote::open(&source.server, client, *bytes)?;
     let CardAddress { server, card, address } = target.clone();
     let peer = PeerTarget { server, card, address };

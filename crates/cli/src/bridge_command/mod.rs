@@ -6,9 +6,11 @@ pub mod arguments;
 mod bench;
 mod client;
 mod latency;
+mod matrix;
 mod monitor;
 mod pool;
 mod serve;
+mod servers;
 
 use std::path::Path;
 

@@ -17,7 +17,8 @@ use crate::served::Served;
 
 /// A card whose model is fast.
 const DEVICE: &str = "lab:sbdt:crosslane";
-const MIB: usize = 1 << 20;
+/// Bytes of a MiB.
+pub const MIB: usize = 1 << 20;
 
 /// A server, until it is dropped.
 pub struct Server {
@@ -35,12 +36,14 @@ impl Drop for Server {
     }
 }
 
-fn program() -> &'static str {
+/// Path of the program.
+pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_crosslane")
 }
 
 impl Server {
-    fn with(mut command: Command, arguments: &str) -> Self {
+    /// Starts one with these arguments, separated by blanks.
+    pub fn with(mut command: Command, arguments: &str) -> Self {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
         command.stderr(Stdio::null());
         Self::start(command)
@@ -66,24 +69,25 @@ impl Server {
 }
 
 /// A client with these arguments, separated by blanks.
-fn client(arguments: impl AsRef<str>) -> Command {
+pub fn client(arguments: impl AsRef<str>) -> Command {
     crate::run::command(&format!("bridge {}", arguments.as_ref()))
 }
 
 /// Runs a client that has to succeed; what it prints as JSON.
 #[track_caller]
-fn succeed(mut command: Command) -> serde_json::Value {
+pub fn succeed(mut command: Command) -> serde_json::Value {
     let run = Run::of(command.arg("--json"));
     assert_eq!(run.code, 0, "{run:?}");
     document(&run.stdout)
 }
 
-fn folder(name: &str) -> PathBuf {
+/// An empty folder of a test.
+pub fn folder(name: &str) -> PathBuf {
     crate::run::folder(&format!("bridge/{name}"))
 }
 
 /// A file whose bytes depend on their place.
-fn file(folder: &Path, name: &str, bytes: usize) -> String {
+pub fn file(folder: &Path, name: &str, bytes: usize) -> String {
     let path = folder.join(name);
     let mut file = std::fs::File::create(&path).expect("it can be made");
     let mut word = bytes as u64;
@@ -102,15 +106,16 @@ fn file(folder: &Path, name: &str, bytes: usize) -> String {
 }
 
 /// Writes a key file that its owner alone may read.
-fn write_key(path: &str, key: &str) {
+pub fn write_key(path: &str, key: &str) {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(key.as_bytes())).expect("it can be written");
 }
 
+/// Compares two files.
 #[track_caller]
-fn assert_same(one: &str, other: &str) {
+pub fn assert_same(one: &str, other: &str) {
     let (one, other) = (std::fs::File::open(one), std::fs::File::open(other));
     let (one, other) = (one.expect("there"), other.expect("there"));
     let length = |file: &std::fs::File| file.metadata().expect("readable").len();

@@ -2,6 +2,7 @@
 //! The program from outside, as a user types it.
 
 mod bridge;
+mod bridge_servers;
 mod calibrations;
 mod commands;
 mod completions;

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Several servers as a user has them: lists of them, the matrix of their cards, and cards that are
+//! found by name.
+
+use std::process::Command;
+
+use crate::bridge::{MIB, Server, assert_same, client, file, folder, program, succeed};
+use crate::run::{Run, document};
+
+/// A server of memory over tls.
+fn memory(cards: &str) -> Server {
+    let arguments = format!("{cards} --listen 127.0.0.1:0 --network tls");
+    Server::with(Command::new(program()), &arguments)
+}
+
+#[test]
+fn cards_of_a_list_of_servers_are_found_by_name() {
+    let folder = folder("names");
+    let one = memory("--device video=mem:4M --device shared=mem:64K");
+    let other = memory("--device audio=mem:4M --device shared=mem:64K");
+    let (sent, bytes) = (file(&folder, "sent", 3 * MIB + 5), 3 * MIB + 5);
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let list = path("list.txt");
+    let text = format!("# ours\n{}  # the first\n\n{}\n", one.address, other.address);
+    std::fs::write(&list, text).expect("it can be written");
+    let servers = format!("--servers {list} --network tls");
+    let put = succeed(client(format!("put {sent} audio:0x1000 {servers}")));
+    let what = put["what"].as_str().expect("a sentence");
+    assert!(what.ends_with(&format!("-> {}/audio:0x1000", other.address)), "{what}");
+    succeed(client(format!("copy audio:0x1000 video:64 --bytes {bytes} {servers}")));
+    // One that is named with its server is not looked for.
+    let back = path("back");
+    let place = format!("{}/video:64", one.address);
+    succeed(client(format!("get {place} {back} --bytes {bytes} {servers}")));
+    assert_same(&sent, &back);
+    let refused = |arguments: String| {
+        let Run { code, stderr, .. } = Run::of(&mut client(arguments));
+        assert_ne!(code, 0, "{stderr}");
+        stderr
+    };
+    let error = refused(format!("put {sent} shared {servers}"));
+    let (first, second) = (&one.address, &other.address);
+    let several = format!("several servers have one: {first}/shared, {second}/shared; write");
+    assert!(error.contains(&several), "{error}");
+    let error = refused(format!("put {sent} nosuch {servers}"));
+    assert!(error.contains("no server of the list has it; they have"), "{error}");
+    assert!(error.contains(&format!("{second}/audio")), "{error}");
+    let error = refused(format!("put {sent} audio --network tls"));
+    assert!(error.contains("write SERVER/CARD, or name the servers by --servers"), "{error}");
+    // One that does not answer could have a card of this name, too.
+    let with_silent = format!("--servers {first},127.0.0.1:9 --network tls");
+    let error = refused(format!("put {sent} video {with_silent}"));
+    assert!(error.contains("127.0.0.1:9, which may have one of this name too"), "{error}");
+    // The pool takes the same lists.
+    let pool = succeed(client(format!("pool {servers}")));
+    let servers = pool["servers"].as_array().expect("a list");
+    assert_eq!(servers.len(), 2);
+    for server in servers {
+        assert_eq!(server["cards"].as_array().map(Vec::len), Some(2));
+        assert_eq!(server["memory_bytes"], server["free_memory_bytes"], "no transfer has any");
+        assert!(server["memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{server}");
+    }
+}
+
+#[test]
+fn a_matrix_has_all_pairs_and_names_those_that_fail() {
+    let (one, other) =
+        (memory("--device a=mem:1M --device b=mem:64K"), memory("--device a=mem:1M"));
+    let list = format!("{},{},127.0.0.1:9", one.address, other.address);
+    let bench = format!("bench --servers {list} --network tls --size 256K --iterations 2 --json");
+    let Run { code, stdout, stderr } = Run::of(&mut client(bench));
+    assert_eq!(code, 1, "{stderr}");
+    let matrix = document(&stdout);
+    let card = |number: u64| {
+        let card = &matrix["cards"][number as usize];
+        format!("{}/{}", card["server"].as_str().unwrap(), card["card"].as_str().unwrap())
+    };
+    let small = format!("{}/b", one.address);
+    let pairs = matrix["pairs"].as_array().expect("a list");
+    assert_eq!(pairs.len(), 6);
+    for pair in pairs {
+        let ends = ["from", "to"].map(|end| card(pair[end].as_u64().expect("a number")));
+        assert_ne!(ends[0], ends[1]);
+        match ends.contains(&small) {
+            true => {
+                let error = pair["error"].as_str().expect("it is too small");
+                assert!(error.contains("b has 65536 B, not 262144 B"), "{error}");
+            }
+            false => assert!(pair["bytes_per_second"].as_f64().is_some_and(|rate| rate > 0.0)),
+        }
+    }
+    assert_eq!(matrix["silent"][0]["server"], "127.0.0.1:9");
+    let Run { stdout, .. } = Run::of(&mut client(format!("bench --servers {list} --network tls")));
+    assert!(stdout.contains("2 -> 1: ") && stdout.contains("\n127.0.0.1:9: "), "{stdout}");
+    let Run { code, stderr, .. } =
+        Run::of(&mut client(format!("bench --servers {list} --size 4K..8K --network tls")));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("copies of one size are measured"), "{stderr}");
+}
