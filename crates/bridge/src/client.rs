@@ -256,7 +256,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.transfer(TransferRequest { source, destination, ..request }, progress).await
     }
 
-    /// Moves a card's memory into that of a card of another server.
+    /// Moves a card's memory into that of a card of another server, or of a card of the same one if
+    /// the peer's server is empty.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -268,7 +269,9 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         options: &TransferOptions,
         progress: impl FnMut(u64),
     ) -> Result<Outcome> {
-        let request = self.request(Path::ToPeer, from, bytes, options);
+        let is_here = peer.server.is_empty();
+        let path = if is_here { Path::WithinNode } else { Path::ToPeer };
+        let request = self.request(path, from, bytes, options);
         self.transfer(TransferRequest { peer: Some(peer), ..request }, progress).await
     }
 

@@ -256,7 +256,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         self.run(Path::RoundTrip(card), streams, 0..bytes, watch).await
     }
 
-    /// Moves a card's memory into that of a card of another server.
+    /// Moves a card's memory into that of a card of another server, or of one at the same server if
+    /// the peer's is empty; then without a checksum, as nobody compares one.
     ///
     /// # Errors
     /// A failed transfer that could not be resumed.
@@ -275,7 +276,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             client.copy(from, peer.clone(), bytes, &options, progress).await
         };
         // The two servers have compared it.
-        outcome.checksum = Some(self.transfer(0..bytes, bytes, &mut outcome, watch, go).await?);
+        let is_compared = !peer.server.is_empty();
+        let copied = self.transfer(0..bytes, (bytes, is_compared), &mut outcome, watch, go).await?;
+        outcome.checksum = copied.filter(|_| is_compared);
         Ok(outcome)
     }
 
@@ -333,8 +336,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 streams.fill(out.as_ref(), number + 1, &part(number + 1), bytes.end).await
             };
             let moving = async {
-                let moved = self.transfer(now.clone(), bytes.end, &mut outcome, watch, go).await;
-                moved.map_err(FileError::from)
+                let of = (bytes.end, true);
+                let moved = self.transfer(now.clone(), of, &mut outcome, watch, go).await;
+                moved.and_then(|sum| sum.ok_or_else(no_checksum)).map_err(FileError::from)
             };
             let (theirs, next) = try_join!(moving, beside)?;
             if let Some(sent) = &sent {
@@ -364,20 +368,20 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
 
     /// Makes the transfer of a piece of `total_bytes`; after an interruption it resumes behind the
     /// data that have arrived and whose checksum the server has told. Returns the server's checksum
-    /// of the piece, whichever connections moved it.
+    /// of the piece, whichever connections moved it, if it is to be compared.
     async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,
-        total_bytes: u64,
+        (total_bytes, checksum): (u64, bool),
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
         go: F,
-    ) -> Result<u32>
+    ) -> Result<Option<u32>>
     where
         F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome>,
     {
         let (time, length) = (self.options.time, bytes.end - bytes.start);
-        let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
+        let mut options = TransferOptions { time, checksum, ..TransferOptions::default() };
         let (mut summed, mut back_off) = (Hasher::new(), self.options.back_off);
         let mut is_interrupted = false;
         loop {
@@ -394,10 +398,12 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 Ok(Outcome { report, .. }) => {
                     self.client = client;
                     watch.arrived(bytes.end);
-                    let last = report.checksum.ok_or_else(no_checksum)?;
-                    summed.combine(&Hasher::new_with_initial_len(last, length - options.first));
+                    if checksum {
+                        let last = report.checksum.ok_or_else(no_checksum)?;
+                        summed.combine(&Hasher::new_with_initial_len(last, length - options.first));
+                    }
                     outcome.reports.push(report);
-                    return Ok(summed.finalize());
+                    return Ok(checksum.then(|| summed.finalize()));
                 }
                 // Of the file, not of the piece.
                 Err(error) => {

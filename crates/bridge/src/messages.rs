@@ -83,7 +83,8 @@ pub struct TransferRequest {
 /// The far end of a transfer from FPGA to FPGA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerTarget {
-    /// Address of the other server.
+    /// Address of the other server; empty for the one that is asked, between whose cards the copy
+    /// then is.
     pub server: String,
     /// Name of its card.
     pub card: String,
@@ -332,10 +333,16 @@ impl TransferRequest {
             Path::ToFpga => (true, false),
             Path::FromFpga => (false, true),
             Path::RoundTrip => (true, true),
-            Path::ToPeer => (false, false),
+            Path::ToPeer | Path::WithinNode => (false, false),
         };
-        if (*path == Path::ToPeer) != self.peer.is_some() {
-            return Some(format!("a transfer {path} and another server do not fit each other"));
+        let to_other = self.peer.as_ref().map(|peer| !peer.server.is_empty());
+        let of_path = match path {
+            Path::ToPeer => Some(true),
+            Path::WithinNode => Some(false),
+            _ => None,
+        };
+        if to_other != of_path {
+            return Some(format!("a transfer {path} and its other server do not fit each other"));
         }
         if let Some(peer) = &self.peer {
             let long = peer.server.len().max(peer.card.len());
@@ -346,8 +353,19 @@ impl TransferRequest {
                 let at = peer.address;
                 return Some(format!("no card has {bytes} B from address {at:#x} on"));
             }
+            if *path == Path::WithinNode
+                && peer.card == self.card
+                && peer.address.abs_diff(*address) < *bytes
+            {
+                let at = peer.address;
+                return Some(format!(
+                    "{bytes} B from {address:#x} on and from {at:#x} on overlap in {}",
+                    self.card
+                ));
+            }
         }
-        if self.mode == Mode::Naive && (*path == Path::ToPeer || self.is_announced || *first > 0) {
+        let is_copy = self.peer.is_some();
+        if self.mode == Mode::Naive && (is_copy || self.is_announced || *first > 0) {
             return Some("a naive transfer is of one piece, from or to one client".to_owned());
         }
         if self.is_announced && *path != Path::ToFpga {

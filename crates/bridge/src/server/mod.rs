@@ -10,6 +10,7 @@ mod shares;
 mod sums;
 mod to_peer;
 mod transfer;
+mod within;
 
 use std::cell::Cell;
 use std::fmt;

@@ -16,7 +16,7 @@ use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
 use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, Survey, TransferRequest};
-use crate::report::Report;
+use crate::report::{Path, Report};
 use crate::slots::ClientId;
 use crate::stage::Stage;
 
@@ -144,29 +144,44 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     name: &str,
     request: &TransferRequest,
 ) -> (Result<Report>, bool) {
-    let place = match admit(shared, name, request) {
-        Ok(place) => place,
+    let (place, target) = match admit(shared, name, request) {
+        Ok(places) => places,
         Err(error) => return (Err(error), false),
     };
     let (transfer, to_tell) = Transfer::new(shared, place, control, client, request);
-    (transfer.run(to_tell).await, true)
+    (transfer.run(target, to_tell).await, true)
 }
 
-/// Checks that a request is valid and allowed.
+/// Checks that a request is valid and allowed; returns its card, and of a copy within this node the
+/// one that it goes to.
+#[allow(clippy::type_complexity)]
 fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &'a Shared<B, R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<&'a ServedCard<B, R>> {
+) -> Result<(&'a ServedCard<B, R>, Option<&'a ServedCard<B, R>>)> {
     request.check()?;
     let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
     guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
-    let place = shared.places.iter().find(|place| place.name == request.card);
-    let place = place.ok_or_else(|| {
-        let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
-        let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
-        BridgeError::new(Stage::Request, NotFound, why)
-    })?;
+    let place = shared.card(&request.card)?;
     place.core.check(request)?;
-    Ok(place)
+    let here = request.peer.as_ref().filter(|_| request.path == Path::WithinNode);
+    let target = here.map(|peer| {
+        let target = shared.card(&peer.card)?;
+        let put = TransferRequest::new(Path::ToFpga, &peer.card, peer.address, request.bytes);
+        target.core.check(&put).map(|()| target)
+    });
+    Ok((place, target.transpose()?))
+}
+
+impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
+    /// Returns the card of a name.
+    fn card(&self, name: &str) -> Result<&ServedCard<B, R>> {
+        let place = self.places.iter().find(|place| place.name == name);
+        place.ok_or_else(|| {
+            let have: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
+            let why = format!("there is no card {name}: this server has {}", have.join(", "));
+            BridgeError::new(Stage::Request, NotFound, why)
+        })
+    }
 }

@@ -10,3 +10,4 @@ mod local;
 mod memory;
 mod server;
 mod support;
+mod within;

@@ -170,6 +170,8 @@ pub fn copy(arguments: &CopyArguments) -> Result<()> {
     let [source, target] = cards.as_slice() else { unreachable!("two cards were looked for") };
     let mut remote = Remote::open(&source.server, client, *bytes)?;
     let CardAddress { server, card, address } = target.clone();
+    // Between cards of one server no network is needed.
+    let server = if server == source.server { String::new() } else { server };
     let peer = PeerTarget { server, card, address };
     let outcome = block_on(remote.files.copy(&place(source), &peer, *bytes, &remote.shown));
     let outcome = outcome.map_err(failed(Path::new(""), Path::new("")))?;
