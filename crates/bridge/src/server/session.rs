@@ -2,13 +2,15 @@
 //! A client's session: its greeting, then its requests, one after the other.
 
 use std::pin::pin;
+use std::rc::Rc;
 
-use crosslane_host::ErrorKind::{Busy, NotFound};
+use crosslane_host::ErrorKind::Busy;
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
+use super::cards::unless_removed;
 use super::guests::Guest;
 use super::transfer::Transfer;
 use super::{ServedCard, ServerEvent, ServerOptions, Shared};
@@ -48,7 +50,7 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     drop(guest);
     // The connection is closed: the client's network no longer touches the rings.
     connection.close().await;
-    for place in &shared.places {
+    for place in shared.places.borrow().iter() {
         place.to_card.credits.end_quarantine(client);
         place.from_card.credits.end_quarantine(client);
     }
@@ -89,13 +91,13 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         };
         match request {
             Request::Cards => {
-                let names = shared.places.iter().map(|place| place.name.clone()).collect();
+                let names = shared.served().iter().map(|place| place.name.clone()).collect();
                 send(&Reply::Cards(names)).await?;
             }
             Request::Survey => {
-                let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
+                let served = shared.served().into_iter().take(MOST_SURVEYED);
+                let cards = served.map(|card| card.state()).collect();
                 let (memory_bytes, free_memory_bytes) = shared.memory.counts();
-                let cards = cards.collect();
                 send(&Reply::Survey(Survey { cards, memory_bytes, free_memory_bytes })).await?;
             }
             Request::Transfer(request) => {
@@ -148,18 +150,21 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         Ok(places) => places,
         Err(error) => return (Err(error), false),
     };
-    let (transfer, to_tell) = Transfer::new(shared, place, control, client, request);
-    (transfer.run(target, to_tell).await, true)
+    let (transfer, to_tell) = Transfer::new(shared, &place, control, client, request);
+    let cards = [Some(&*place), target.as_deref()];
+    let arrived = || (transfer.pipeline.arrived_bytes(), request.bytes);
+    let running = transfer.run(target.as_deref(), to_tell);
+    (unless_removed(cards, running, arrived).await, true)
 }
 
 /// Checks that a request is valid and allowed; returns its card, and of a copy within this node the
 /// one that it goes to.
 #[allow(clippy::type_complexity)]
-fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &'a Shared<B, R, C>,
+fn admit<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<(&'a ServedCard<B, R>, Option<&'a ServedCard<B, R>>)> {
+) -> Result<(Rc<ServedCard<B, R>>, Option<Rc<ServedCard<B, R>>>)> {
     request.check()?;
     let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
     guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
@@ -172,16 +177,4 @@ fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         target.core.check(&put).map(|()| target)
     });
     Ok((place, target.transpose()?))
-}
-
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
-    /// Returns the card of a name.
-    fn card(&self, name: &str) -> Result<&ServedCard<B, R>> {
-        let place = self.places.iter().find(|place| place.name == name);
-        place.ok_or_else(|| {
-            let have: Vec<&str> = self.places.iter().map(|place| place.name.as_str()).collect();
-            let why = format!("there is no card {name}: this server has {}", have.join(", "));
-            BridgeError::new(Stage::Request, NotFound, why)
-        })
-    }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crosslane_driver::{CARD_MEMORY_BAR, Device, PathEnd, PeerMemory, Plan, Target};
 use crosslane_host::ErrorKind::LinkDown;
-use crosslane_host::{Bus, Clock, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess, Topology};
+use crosslane_host::{Bus, Clock, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess};
 use futures_channel::oneshot;
 use futures_util::stream;
 
@@ -67,7 +67,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         let _under_way = (self.place.shares.begin(), (!is_one).then(|| target.shares.begin()));
         match self.peer_memory(target).await {
             Ok(memory) => {
-                let words = format!("{} reads {memory:?}, past host memory", target.name);
+                let (reader, source) = (&target.name, &self.place.name);
+                let words = format!("{reader} reads the memory of {source}, past host memory");
                 self.route.replace(Some(words));
                 let result = self.beside(self.read_peer(target, &memory, to), |_| Ok(()), to_tell);
                 let result = result.await;

@@ -2,6 +2,7 @@
 //! Tests of `crosslane-bridge` from outside, in one program.
 
 mod adapters;
+mod changes;
 mod files;
 mod fuzz_control;
 mod hostile;

@@ -43,7 +43,7 @@ fn beside<T>(scene: &Scene, cards: [&str; 2], program: impl AsyncFnOnce(LabClien
         serve_while(server, SERVER, async || program(scene.client().await).await).await
     });
     let result = run.expect("nothing hangs");
-    assert_eq!(scene.network.registrations(), 0, "registrations are given back");
+    scene.check_empty();
     result
 }
 
@@ -71,7 +71,7 @@ fn an_engine_reads_another_ones_memory() {
                 client.copy(&place("fpga1", from), here("fpga5", to), bytes, &options(), |_| {});
             let report = copied.await.expect("it is copied").report;
             let route = report.route.as_deref();
-            assert_eq!(route, Some("fpga5 reads BAR2 of fpga1, past host memory"));
+            assert_eq!(route, Some("fpga5 reads the memory of fpga1, past host memory"));
             let stages: Vec<_> = report.stages.iter().map(|it| (it.stage, it.bytes)).collect();
             assert_eq!((stages, report.checksum), (vec![(Stage::Dma, bytes)], None));
             check(&scene, &client, ("fpga5", to), bytes).await;

@@ -32,6 +32,12 @@ Examples:
     Key,
     /// Serve cards or memory of this node to other nodes
     Serve(ServeArguments),
+    /// Add cards to a server of this machine that runs, or remove them
+    Card {
+        /// Add or remove.
+        #[command(subcommand)]
+        command: CardCommand,
+    },
     /// Copy a file into a card's memory
     Put(PutArguments),
     /// Copy a card's memory into a file
@@ -44,6 +50,47 @@ Examples:
     Pool(PoolArguments),
     /// Measure bridged transfers, pipelined or naive, in a lab or on a real network
     Bench(BenchArguments),
+}
+
+/// Changes of a running server's cards.
+#[derive(Debug, Subcommand)]
+pub enum CardCommand {
+    /// Add a card to a server of this machine that runs
+    #[command(after_help = "\
+Examples:
+  crosslane bridge serve --device mem:4G --control bridge.sock
+  crosslane bridge card add video=vfio:01:00.0 --control bridge.sock
+
+Clients have the rights that the server's policy gives them for a card of this name. A lab's cards
+can only be named when the server starts.")]
+    Add {
+        /// NAME=DEVICE.
+        #[arg(value_name = "NAME=DEVICE")]
+        device: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove a card from a server of this machine that runs
+    #[command(after_help = "\
+Examples:
+  crosslane bridge card remove video --control bridge.sock
+
+Transfers of the card end with an error that says so; others go on. What was added is closed, so that
+another program can have it.")]
+    Remove {
+        /// Name of the card.
+        name: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+}
+
+/// The server whose cards change.
+#[derive(Args, Clone, Debug)]
+pub struct ControlArguments {
+    /// Socket of the server, as its --control names it.
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub control: PathBuf,
 }
 
 /// A network, or the one that suits the other end.
@@ -138,6 +185,9 @@ pub struct ServeArguments {
     /// Address of this machine at which Prometheus gets the counters; port 0 takes any.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
+    /// Socket at which the same user adds and removes cards (`crosslane bridge card`).
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
     #[command(flatten)]
     pub ring: RingArguments,
 }

@@ -5,6 +5,7 @@
 pub mod arguments;
 mod bench;
 mod client;
+mod control;
 mod latency;
 mod matrix;
 mod monitor;
@@ -37,6 +38,7 @@ pub fn run(command: &BridgeCommand) -> Result<()> {
         BridgeCommand::Roundtrip(arguments) => client::roundtrip(arguments),
         BridgeCommand::Copy(arguments) => client::copy(arguments),
         BridgeCommand::Serve(arguments) => serve::run(arguments),
+        BridgeCommand::Card { command } => control::run(command),
         BridgeCommand::Pool(arguments) => pool::run(arguments),
         BridgeCommand::Bench(arguments) => bench::run(arguments),
     }

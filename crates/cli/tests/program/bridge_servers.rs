@@ -2,6 +2,10 @@
 //! Several servers as a user has them: lists of them, the matrix of their cards, and cards that are
 //! found by name.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use crate::bridge::{MIB, Server, assert_same, client, file, folder, program, succeed};
@@ -96,4 +100,68 @@ fn a_matrix_has_all_pairs_and_names_those_that_fail() {
         Run::of(&mut client(format!("bench --servers {list} --size 4K..8K --network tls")));
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("copies of one size are measured"), "{stderr}");
+}
+
+#[test]
+fn cards_are_added_and_removed_by_a_local_socket() {
+    let folder = folder("control");
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let (socket, disk) = (path("socket"), path("disk"));
+    std::fs::write(&disk, vec![0; 1 << 20]).expect("it can be written");
+    let server = memory(&format!("--device first=mem:1M --control {socket}"));
+    let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else can connect");
+    let card = |arguments: String| Run::of(&mut client(format!("card {arguments}")));
+    let done = |arguments: String| {
+        let Run { code, stdout, stderr } = card(format!("{arguments} --control {socket}"));
+        assert_eq!(code, 0, "{stderr}");
+        stdout
+    };
+    let refused = |arguments: String| {
+        let Run { code, stderr, .. } = card(format!("{arguments} --control {socket}"));
+        assert_ne!(code, 0, "{stderr}");
+        stderr
+    };
+    let said = done(format!("add disk=file:{disk}"));
+    assert_eq!(said, format!("disk (file:{disk}) is served\n"));
+    let sent = file(&folder, "sent", 5000);
+    let put = format!("put {sent} {}/disk:7 --network tls", server.address);
+    succeed(client(put.clone()));
+    let whole = std::fs::read(&disk).expect("readable");
+    assert!(whole[7..5007] == std::fs::read(&sent).expect("readable"));
+    let error = refused(format!("add disk=file:{disk}"));
+    assert!(error.contains("two cards have the name disk"), "{error}");
+    let error = refused("add x=lab:kc705:crosslane".to_owned());
+    assert!(error.contains("a lab runs from the start of its server on"), "{error}");
+    let error = refused(format!("add x=file:{}", path("nosuch")));
+    assert!(error.contains("nosuch"), "{error}");
+    let error = refused("add mem:4K".to_owned());
+    assert!(error.contains("a card is named NAME=DEVICE"), "{error}");
+    assert_eq!(done("remove disk".to_owned()), "disk is no longer served\n");
+    let Run { code, stderr, .. } = Run::of(&mut client(put));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("there is no card disk: this server has first"), "{stderr}");
+    let error = refused("remove disk".to_owned());
+    assert!(error.contains("there is no card disk"), "{error}");
+    // Who sends no request, or half of one, disturbs nobody.
+    drop(UnixStream::connect(&socket).expect("it listens"));
+    let mut half = UnixStream::connect(&socket).expect("it listens");
+    half.write_all(b"{\"add\"").expect("it reads");
+    half.shutdown(Shutdown::Write).expect("it is open");
+    let mut answer = String::new();
+    half.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.contains("no request"), "{answer}");
+    succeed(client(format!("put {sent} {}/first --network tls", server.address)));
+    // A second server there is refused; one that was killed has left nothing in the way.
+    let serve = "serve --device null: --listen 127.0.0.1:0 --network tls --control";
+    let Run { code, stderr, .. } = Run::of(&mut client(format!("{serve} {socket}")));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("another server listens there"), "{stderr}");
+    let Run { stderr, .. } = Run::of(&mut client(format!("{serve} {disk}")));
+    assert!(stderr.contains("it is there, and no socket"), "{stderr}");
+    drop(server);
+    let error = refused("remove first".to_owned());
+    assert!(error.contains("refused"), "{error}");
+    let _server = memory(&format!("--device other=mem:1M --control {socket}"));
+    done("remove other".to_owned());
 }

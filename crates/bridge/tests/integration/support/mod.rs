@@ -120,10 +120,15 @@ impl Scene {
             serve_while(self.server(cards, options, told).await, SERVER, program).await
         });
         let result = result.expect("nothing hangs");
-        assert_eq!(self.network.registrations(), 0, "registrations are given back");
-        assert_eq!(self.simulation.memory_in_use(HostId(0)), self.before, "nothing is left behind");
+        self.check_empty();
         let events = events.borrow().clone();
         (result, events)
+    }
+
+    /// Checks that nothing is left behind.
+    pub fn check_empty(&self) {
+        assert_eq!(self.network.registrations(), 0, "registrations are given back");
+        assert_eq!(self.simulation.memory_in_use(HostId(0)), self.before, "nothing is left behind");
     }
 
     pub async fn server(
