@@ -115,6 +115,33 @@ pub struct FileOutcome {
     pub reports: Vec<Report>,
 }
 
+impl FileOutcome {
+    /// Joins the outcomes of consecutive parts of a whole; the checksum is that of the whole, if each
+    /// part has one.
+    pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let (mut whole, mut all) = (Self::default(), Some(Hasher::new()));
+        for Self { bytes, checksum, retries, reports } in parts {
+            all = all.zip(checksum).map(|(mut all, sum)| {
+                all.combine(&Hasher::new_with_initial_len(sum, bytes));
+                all
+            });
+            whole.bytes += bytes;
+            whole.retries += retries;
+            whole.reports.extend(reports);
+        }
+        Self { checksum: all.map(Hasher::finalize), ..whole }
+    }
+}
+
+/// Cuts `bytes` bytes into consecutive ranges of equal length for several cards, in whole pages of
+/// 4 KiB but for the last; few bytes need fewer ranges.
+pub fn stripes(bytes: u64, cards: usize) -> Vec<Range<u64>> {
+    const PAGE_BYTES: u64 = 4096;
+    let length = bytes.div_ceil(cards.max(1) as u64).next_multiple_of(PAGE_BYTES);
+    let starts = (0..bytes).step_by(length.max(PAGE_BYTES) as usize);
+    starts.map(|start| start..bytes.min(start.saturating_add(length))).collect()
+}
+
 /// The error of a call. Pieces before it have arrived.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -570,4 +597,34 @@ pub(crate) async fn pause() {
         Poll::Pending
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_are_whole_pages_and_cover_all() {
+        assert_eq!(stripes(10_000, 2), [0..8192, 8192..10_000]);
+        assert_eq!(stripes(8192, 2), [0..4096, 4096..8192]);
+        assert_eq!(stripes(5, 3), [0..5]);
+        assert_eq!(stripes(8193, 3), [0..4096, 4096..8192, 8192..8193]);
+        assert_eq!(stripes(0, 3), []);
+    }
+
+    #[test]
+    fn parts_have_the_checksum_of_the_whole() {
+        let data: Vec<u8> = (0..10_000_u32).map(|n| (n * 7) as u8).collect();
+        let part = |range: Range<usize>| FileOutcome {
+            bytes: range.len() as u64,
+            checksum: Some(crc32fast::hash(&data[range])),
+            retries: 1,
+            reports: Vec::new(),
+        };
+        let whole = FileOutcome::joined([part(0..8192), part(8192..8193), part(8193..10_000)]);
+        assert_eq!((whole.bytes, whole.retries), (10_000, 3));
+        assert_eq!(whole.checksum, Some(crc32fast::hash(&data)));
+        let not_compared = FileOutcome { checksum: None, ..part(0..9) };
+        assert_eq!(FileOutcome::joined([part(0..9), not_compared]).checksum, None);
+    }
 }

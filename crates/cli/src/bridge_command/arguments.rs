@@ -229,15 +229,19 @@ Examples:
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
   crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tls --as rnode --key rnode.key
   crosslane bridge put data.bin fpga0:0x4000 --servers pool.txt
+  crosslane bridge put data.bin one:7471/fpga0,one:7471/fpga1,other:7471/fpga0 --network tls
 
-The address is in the card's memory. The server's checksum of each piece must be the file's.")]
+The address is in the card's memory. The server's checksum of each piece must be the file's. Over several
+cards the first has the first part of the file from its address on, and so on; all are sent at once, each
+by a connection of its own.")]
 pub struct PutArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers.
-    #[arg(value_parser = parse_card)]
-    pub target: CardName,
+    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several with
+    /// commas between them have a part of the file each.
+    #[arg(value_parser = parse_cards)]
+    pub target: CardNames,
     /// Bytes at the beginning that have arrived before.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub resume: u64,
@@ -251,9 +255,10 @@ pub struct PutArguments {
 Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
-    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers.
-    #[arg(value_parser = parse_card)]
-    pub source: CardName,
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several with
+    /// commas between them have a part of the data each.
+    #[arg(value_parser = parse_cards)]
+    pub source: CardNames,
     /// The file; replaced if it exists.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
@@ -421,6 +426,14 @@ pub struct BenchArguments {
     /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "servers")]
     pub report: Option<PathBuf>,
+}
+
+/// The cards of a file: one, or several that have a range of it each.
+#[derive(Clone, Debug)]
+pub struct CardNames(pub Vec<CardName>);
+
+fn parse_cards(text: &str) -> Result<CardNames, String> {
+    text.split(',').map(parse_card).collect::<Result<_, _>>().map(CardNames)
 }
 
 fn parse_card(text: &str) -> Result<CardName, String> {

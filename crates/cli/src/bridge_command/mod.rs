@@ -12,6 +12,7 @@ mod monitor;
 mod pool;
 mod serve;
 mod servers;
+mod stripes;
 
 use std::path::Path;
 

@@ -165,3 +165,51 @@ fn cards_are_added_and_removed_by_a_local_socket() {
     let _server = memory(&format!("--device other=mem:1M --control {socket}"));
     done("remove other".to_owned());
 }
+
+#[test]
+fn a_file_is_spread_over_several_cards() {
+    let folder = folder("striped");
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let disks = [path("disk0"), path("disk1")];
+    for disk in &disks {
+        std::fs::write(disk, vec![0; 4 << 20]).expect("it can be written");
+    }
+    let one = memory(&format!("--device a=file:{} --device b=mem:4M", disks[0]));
+    let other = memory(&format!("--device c=file:{}", disks[1]));
+    let bytes = 3 * MIB + 5;
+    let (sent, back) = (file(&folder, "sent", bytes), path("back"));
+    let servers = format!("--servers {},{} --network tls", one.address, other.address);
+    let cards = format!("a:0x1000,{}/b,c:64", one.address);
+    let put = succeed(client(format!("put {sent} {cards} {servers}")));
+    assert_eq!(
+        (&put["bytes"], put["transfers"].as_array().map(Vec::len)),
+        (&bytes.into(), Some(3))
+    );
+    let data = std::fs::read(&sent).expect("readable");
+    let whole = succeed(client(format!("put {sent} c {servers}")));
+    assert_eq!(put["crc32"], whole["crc32"], "it is that of the whole");
+    succeed(client(format!("put {sent} {cards} {servers}")));
+    // Whole pages but for the last part.
+    let part = bytes.div_ceil(3).next_multiple_of(4096);
+    let first = std::fs::read(&disks[0]).expect("readable");
+    assert!(first[0x1000..][..part] == data[..part]);
+    let last = std::fs::read(&disks[1]).expect("readable");
+    assert!(last[64..][..bytes - 2 * part] == data[2 * part..]);
+    let got = succeed(client(format!("get {cards} {back} --bytes {bytes} {servers}")));
+    assert_eq!(got["crc32"], put["crc32"]);
+    assert_same(&sent, &back);
+    // One part that cannot be is the end of all, and nothing takes the place of what was there.
+    let beyond = format!("a:0x1000,{}/b:0x300000", one.address);
+    let Run { code, stderr, .. } =
+        Run::of(&mut client(format!("get {beyond} {back} --bytes {bytes} {servers}")));
+    assert_eq!(code, 1, "{stderr}");
+    assert!(
+        stderr.contains("/b:0x300000: request: ") && stderr.contains("b has 4194304 B"),
+        "{stderr}"
+    );
+    assert_same(&sent, &back);
+    let Run { code, stderr, .. } =
+        Run::of(&mut client(format!("put {sent} {cards} --resume 5 {servers}")));
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("several cards have no common beginning"), "{stderr}");
+}
