@@ -116,8 +116,8 @@ pub struct FileOutcome {
 }
 
 impl FileOutcome {
-    /// Joins the outcomes of consecutive parts of a whole; the checksum is that of the whole, if each
-    /// part has one.
+    /// Joins the outcomes of consecutive parts of a whole; the checksum is that of the whole, if
+    /// each part has one.
     pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
         let (mut whole, mut all) = (Self::default(), Some(Hasher::new()));
         for Self { bytes, checksum, retries, reports } in parts {

@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use crate::support;
 
-use crosslane_bridge::{CardChanges, Client, Served, Stage};
+use crosslane_bridge::messages::PeerTarget;
+use crosslane_bridge::{BridgeError, CardChanges, Served, Stage};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, Clock, ErrorKind, PageSize};
+use crosslane_host::{Bus, ErrorKind, PageSize};
 use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
@@ -34,6 +35,12 @@ fn beside(program: impl AsyncFnOnce(&Scene, CardChanges<LabBus>)) -> Vec<String>
     events.take()
 }
 
+/// Waits until a transfer that begins now is in its middle.
+async fn moment(scene: &Scene) {
+    let until = Picoseconds(scene.bus_now() + MOMENT.0);
+    Bus::sleep_until(&scene.bus, until).await;
+}
+
 async fn second(scene: &Scene) -> Device<LabBus> {
     Device::open_by_name(scene.bus.clone(), "second").await.expect("an engine")
 }
@@ -56,7 +63,7 @@ fn a_removed_cards_transfers_end_and_others_go_on() {
         let (to_first, to_second) = (place(CARD, 0), place("second", 0));
         let settings = options();
         let removing = async {
-            scene.clock().sleep_until(scene.clock().after(MOMENT)).await;
+            moment(scene).await;
             changes.remove("second").await
         };
         let (gone, fine, removed) = join!(
@@ -99,11 +106,7 @@ fn the_last_card_goes_and_memory_comes() {
         is_served(scene, &client, "memory", 1).await;
         let copied = client.copy(
             &place("memory", 99),
-            crosslane_bridge::messages::PeerTarget {
-                server: String::new(),
-                card: "memory".to_owned(),
-                address: 20_000,
-            },
+            PeerTarget { server: String::new(), card: "memory".to_owned(), address: 20_000 },
             5000,
             &options(),
             |_| {},
@@ -117,7 +120,7 @@ fn the_last_card_goes_and_memory_comes() {
 #[test]
 fn changes_that_cannot_be() {
     beside(async |scene, changes| {
-        let why = |error: Result<(), crosslane_bridge::BridgeError>| {
+        let why = |error: Result<(), BridgeError>| {
             let error = error.expect_err("it is refused");
             (error.kind(), error.why.to_string())
         };
@@ -143,18 +146,14 @@ fn a_copy_ends_with_the_card_that_it_goes_to() {
     beside(async |scene, changes| {
         changes.add("second", second(scene).await).await.expect("it is added");
         let client: LabClient = scene.client().await;
-        let peer = crosslane_bridge::messages::PeerTarget {
-            server: String::new(),
-            card: "second".to_owned(),
-            address: 0,
-        };
+        let peer = PeerTarget { server: String::new(), card: "second".to_owned(), address: 0 };
         let removing = async {
-            scene.clock().sleep_until(scene.clock().after(MOMENT)).await;
+            moment(scene).await;
             changes.remove("second").await
         };
         let settings = options();
         let from = place(CARD, 0);
-        let copying = Client::copy(&client, &from, peer, BYTES, &settings, |_| {});
+        let copying = client.copy(&from, peer, BYTES, &settings, |_| {});
         let (copied, removed) = join!(copying, removing);
         let error = copied.expect_err("its card is removed");
         assert_eq!(error.why.to_string(), "second was removed from this server");

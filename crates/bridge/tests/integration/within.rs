@@ -7,8 +7,9 @@ use crosslane_bridge::files::{FileClient, FileOptions};
 use crosslane_bridge::messages::PeerTarget;
 use crosslane_bridge::{Identity, Served, Server, Stage};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus};
+use crosslane_pcie::config::{find_extended_capability, registers as reg};
 
 use support::network::Network;
 use support::{LabClient, SERVER, Scene, bytes_of, options, pattern, place, serve_while};
@@ -76,6 +77,37 @@ fn an_engine_reads_another_ones_memory() {
             assert_eq!((stages, report.checksum), (vec![(Stage::Dma, bytes)], None));
             check(&scene, &client, ("fpga5", to), bytes).await;
         }
+        client.close().await;
+    });
+}
+
+/// Has a switch port send requests of peers up to the root complex.
+fn redirect(bus: &LabBus, port: &str) {
+    let functions = bus.functions().expect("a lab shows its tree");
+    let id = functions.iter().find(|info| info.name == port).expect("it is there").id;
+    let read = |offset| bus.config_read(id, offset);
+    let found = find_extended_capability(reg::EXTENDED_CAPABILITY_ACS, read).expect("readable");
+    let control = found.expect("it has ACS") + reg::ACS_CONTROL;
+    let value = read(control).expect("readable") | reg::ACS_CONTROL_REQUEST_REDIRECT;
+    bus.config_write(id, control, value, 0b1111).expect("writable");
+}
+
+#[test]
+fn past_a_port_that_redirects_no_engine_reads() {
+    let scene = rosta();
+    for port in ["rc47a.down0", "rha25.down0"] {
+        redirect(&scene.bus, port);
+    }
+    beside(&scene, ["fpga1", "fpga5"], async |client| {
+        fill(&scene, &client, ("fpga1", 5), 70_001).await;
+        let copied = client.copy(&place("fpga1", 5), here("fpga5", 3), 70_001, &options(), |_| {});
+        let report = copied.await.expect("it is copied").report;
+        let route = report.route.expect("it says which way it was");
+        assert!(route.starts_with("through host memory: "), "{route}");
+        assert!(route.ends_with("redirects peer requests to the root complex (ACS)"), "{route}");
+        let stages: Vec<Stage> = report.stages.iter().map(|it| it.stage).collect();
+        assert_eq!(stages, [Stage::Receive, Stage::CopyIn, Stage::Transmit]);
+        check(&scene, &client, ("fpga5", 3), 70_001).await;
         client.close().await;
     });
 }

@@ -75,8 +75,8 @@ can only be named when the server starts.")]
 Examples:
   crosslane bridge card remove video --control bridge.sock
 
-Transfers of the card end with an error that says so; others go on. What was added is closed, so that
-another program can have it.")]
+Transfers of the card end with an error that says so; others go on. A card that was added is closed,
+so that another program can have it.")]
     Remove {
         /// Name of the card.
         name: String,
@@ -231,15 +231,15 @@ Examples:
   crosslane bridge put data.bin fpga0:0x4000 --servers pool.txt
   crosslane bridge put data.bin one:7471/fpga0,one:7471/fpga1,other:7471/fpga0 --network tls
 
-The address is in the card's memory. The server's checksum of each piece must be the file's. Over several
-cards the first has the first part of the file from its address on, and so on; all are sent at once, each
-by a connection of its own.")]
+The address is in the card's memory. The server's checksum of each piece must be the file's. Of
+several cards the first has the first part of the file, from its address on, and so on; all are sent
+at once, each by its own connection.")]
 pub struct PutArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several with
-    /// commas between them have a part of the file each.
+    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several,
+    /// with commas between them, have a part of the file each.
     #[arg(value_parser = parse_cards)]
     pub target: CardNames,
     /// Bytes at the beginning that have arrived before.
@@ -255,8 +255,8 @@ pub struct PutArguments {
 Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
-    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several with
-    /// commas between them have a part of the data each.
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several, with
+    /// commas between them, have a part of the data each.
     #[arg(value_parser = parse_cards)]
     pub source: CardNames,
     /// The file; replaced if it exists.
@@ -373,20 +373,22 @@ With --lab server and client are nodes of that lab in simulated time: figures ar
 same on every machine. Else data go over a real network, to the server that is named or to one
 within this program; figures are of this machine at this moment, so what counts are ratios. All
 data are compared. With --servers each card of the list copies to each other one, a pair at a time,
-from byte 0 to byte 0: the rate from the card of a row to that of a column, and for a pair that fails the
-reason. With --mode both the ratio is compared with its bound: the sum of the stages
-over the slowest, each alone.")]
+from byte 0 to byte 0: the table has the rate from the card of a row to that of a column, and below
+it the reason for each pair that fails. With --mode both the ratio is compared with its bound: the
+sum of the stages over the slowest, each alone.")]
 pub struct BenchArguments {
     /// A server that is there: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device", "servers"])]
     pub target: Option<CardAddress>,
     /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
     /// chooses a variant.
-    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath, conflicts_with_all = ["device", "servers"],
+    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath,
+        conflicts_with_all = ["device", "servers"],
         value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
     /// The card of a server within this program.
-    #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane", conflicts_with = "servers",
+    #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane",
+        conflicts_with = "servers",
         value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: String,
     /// The ways [default: all].

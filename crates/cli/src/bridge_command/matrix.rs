@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane bridge bench --servers`: the rate from each card of several servers to each other one.
+//! `crosslane bridge bench --servers`: the rate from each card of several servers to each other.
 
 use crosslane::bridge::messages::PeerTarget;
 use crosslane::bridge::{BridgeError, CardPlace, Client, TransferOptions};

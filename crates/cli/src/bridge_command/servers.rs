@@ -71,7 +71,7 @@ fn listed(place: &str, text: &str) -> Result<Vec<String>> {
     Ok(servers)
 }
 
-/// Returns the servers of lists, each once: `HOST:PORT`, several with commas between them, or files.
+/// Returns the servers of lists, each once: `HOST:PORT`, several with commas, or files.
 ///
 /// # Errors
 /// A file that cannot be read, a line in it that is no server, no server at all, and too many.

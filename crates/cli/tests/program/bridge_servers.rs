@@ -143,7 +143,7 @@ fn cards_are_added_and_removed_by_a_local_socket() {
     assert!(stderr.contains("there is no card disk: this server has first"), "{stderr}");
     let error = refused("remove disk".to_owned());
     assert!(error.contains("there is no card disk"), "{error}");
-    // Who sends no request, or half of one, disturbs nobody.
+    // A client that sends no request, or half of one, disturbs nobody.
     drop(UnixStream::connect(&socket).expect("it listens"));
     let mut half = UnixStream::connect(&socket).expect("it listens");
     half.write_all(b"{\"add\"").expect("it reads");
