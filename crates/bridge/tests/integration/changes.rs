@@ -104,14 +104,16 @@ fn the_last_card_goes_and_memory_comes() {
         let memory = scene.bus.allocate(1 << 16, PageSize::Small).expect("there is memory");
         changes.add("memory", Served::Memory(memory)).await.expect("it is added");
         is_served(scene, &client, "memory", 1).await;
-        let copied = client.copy(
-            &place("memory", 99),
-            PeerTarget { server: String::new(), card: "memory".to_owned(), address: 20_000 },
-            5000,
-            &options(),
-            |_| {},
-        );
-        copied.await.expect("it is copied");
+        let copied = client
+            .copy(
+                &place("memory", 99),
+                PeerTarget { server: String::new(), card: "memory".to_owned(), address: 20_000 },
+                5000,
+                &options(),
+                |_| {},
+            )
+            .await;
+        copied.expect("it is copied");
         changes.remove("memory").await.expect("it is removed");
         client.close().await;
     });

@@ -68,9 +68,10 @@ fn an_engine_reads_another_ones_memory() {
     beside(&scene, ["fpga1", "fpga5"], async |client| {
         for (bytes, from, to) in [(1, 0, 3), (4096, 64, 8192), (300_001, 77, 1 << 20)] {
             fill(&scene, &client, ("fpga1", from), bytes).await;
-            let copied =
-                client.copy(&place("fpga1", from), here("fpga5", to), bytes, &options(), |_| {});
-            let report = copied.await.expect("it is copied").report;
+            let copied = client
+                .copy(&place("fpga1", from), here("fpga5", to), bytes, &options(), |_| {})
+                .await;
+            let report = copied.expect("it is copied").report;
             let route = report.route.as_deref();
             assert_eq!(route, Some("fpga5 reads the memory of fpga1, past host memory"));
             let stages: Vec<_> = report.stages.iter().map(|it| (it.stage, it.bytes)).collect();
@@ -100,8 +101,9 @@ fn past_a_port_that_redirects_no_engine_reads() {
     }
     beside(&scene, ["fpga1", "fpga5"], async |client| {
         fill(&scene, &client, ("fpga1", 5), 70_001).await;
-        let copied = client.copy(&place("fpga1", 5), here("fpga5", 3), 70_001, &options(), |_| {});
-        let report = copied.await.expect("it is copied").report;
+        let copied =
+            client.copy(&place("fpga1", 5), here("fpga5", 3), 70_001, &options(), |_| {}).await;
+        let report = copied.expect("it is copied").report;
         let route = report.route.expect("it says which way it was");
         assert!(route.starts_with("through host memory: "), "{route}");
         assert!(route.ends_with("redirects peer requests to the root complex (ACS)"), "{route}");
@@ -129,8 +131,9 @@ fn where_no_engine_can_read_host_memory_has_the_data() {
             let (at, into) = (number as u64 * 17, 400_000 + number as u64 * 13);
             fill(&scene, &client, (from, at), bytes).await;
             let checked = options().with_checksum(true);
-            let copied = client.copy(&place(from, at), here(to, into), bytes, &checked, |_| {});
-            let report = copied.await.expect("it is copied").report;
+            let copied =
+                client.copy(&place(from, at), here(to, into), bytes, &checked, |_| {}).await;
+            let report = copied.expect("it is copied").report;
             assert_eq!(report.route, Some(format!("through host memory: {why}")));
             assert_eq!((report.stages.len(), report.checksum), (stages, None), "{from} -> {to}");
             assert!(report.stages.iter().all(|stage| stage.bytes == bytes));
@@ -138,8 +141,8 @@ fn where_no_engine_can_read_host_memory_has_the_data() {
         }
         // Nothing comes from nothing, and goes there.
         for (from, to) in [("null", "memory"), ("memory", "null"), ("null", "null")] {
-            let copied = client.copy(&place(from, 5), here(to, 9), bytes, &options(), |_| {});
-            assert_eq!(copied.await.expect("it is copied").report.bytes, bytes);
+            let copied = client.copy(&place(from, 5), here(to, 9), bytes, &options(), |_| {}).await;
+            assert_eq!(copied.expect("it is copied").report.bytes, bytes);
         }
         let back = scene.filled(bytes, 4).await;
         client.get(&place("memory", 9), &back, &options(), |_| {}).await.expect("it is got");
@@ -171,8 +174,8 @@ fn copies_within_a_node_that_cannot_be() {
         assert!(small.starts_with("memory has 1048576 B, not 100 B from"), "{small}");
         // Beyond the card's memory its engine says so, and the connection is closed as ever.
         let beyond =
-            client.copy(&place("kc705", 0), here("second", 1 << 40), 100, &options(), |_| {});
-        let error = beyond.await.expect_err("no card has that");
+            client.copy(&place("kc705", 0), here("second", 1 << 40), 100, &options(), |_| {}).await;
+        let error = beyond.expect_err("no card has that");
         assert_eq!(error.stage, Stage::Transmit, "{error}");
     });
 }
