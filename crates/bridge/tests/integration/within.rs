@@ -96,7 +96,7 @@ fn redirect(bus: &LabBus, port: &str) {
 #[test]
 fn past_a_port_that_redirects_no_engine_reads() {
     let scene = rosta();
-    for port in ["rc47a.down0", "rha25.down0"] {
+    for port in ["rc47b.down0", "rha25.down1"] {
         redirect(&scene.bus, port);
     }
     beside(&scene, ["fpga1", "fpga5"], async |client| {
@@ -140,7 +140,7 @@ fn where_no_engine_can_read_host_memory_has_the_data() {
             check_start(&scene, &client, (to, into), bytes).await;
         }
         // Nothing comes from nothing, and goes there.
-        for (from, to) in [("null", "memory"), ("memory", "null"), ("null", "null")] {
+        for (from, to) in [("null", "memory"), ("memory", "null")] {
             let copied = client.copy(&place(from, 5), here(to, 9), bytes, &options(), |_| {}).await;
             assert_eq!(copied.expect("it is copied").report.bytes, bytes);
         }

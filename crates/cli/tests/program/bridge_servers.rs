@@ -44,7 +44,7 @@ fn cards_of_a_list_of_servers_are_found_by_name() {
     };
     let error = refused(format!("put {sent} shared {servers}"));
     let (first, second) = (&one.address, &other.address);
-    let several = format!("several servers have one: {first}/shared, {second}/shared; write");
+    let several = format!("several servers have one: {first}, {second}; write {first}/shared");
     assert!(error.contains(&several), "{error}");
     let error = refused(format!("put {sent} nosuch {servers}"));
     assert!(error.contains("no server of the list has it; they have"), "{error}");
