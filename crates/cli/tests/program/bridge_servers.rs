@@ -6,10 +6,12 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::bridge::{MIB, Server, assert_same, client, file, folder, program, succeed};
 use crate::run::{Run, document};
+use crate::served::Served;
 
 /// A server of memory over tls.
 fn memory(cards: &str) -> Server {
@@ -212,4 +214,42 @@ fn a_file_is_spread_over_several_cards() {
         Run::of(&mut client(format!("put {sent} {cards} --resume 5 {servers}")));
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("several cards have no common beginning"), "{stderr}");
+}
+
+#[test]
+fn an_engine_comes_to_a_server_that_runs_and_leaves_it() {
+    let folder = folder("engine");
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let (socket, back) = (path("socket"), path("back"));
+    let served = Served::start("bridge_engine_card", "sbdt:crosslane", ["pac"]);
+    let server = memory(&format!("--device first=mem:4M --control {socket}"));
+    let card = |arguments: &str| {
+        let Run { code, stderr, .. } =
+            Run::of(&mut client(format!("card {arguments} --control {socket}")));
+        assert_eq!(code, 0, "{stderr}");
+    };
+    let sent = file(&folder, "sent", 3 * MIB + 5);
+    let place = format!("{}/engine:77", server.address);
+    let is_served = || {
+        succeed(client(format!("put {sent} {place} --network tls")));
+        succeed(client(format!("get {place} {back} --bytes {} --network tls", 3 * MIB + 5)));
+        assert_same(&sent, &back);
+    };
+    card(&format!("add engine={}", served.cards[0]));
+    is_served();
+    // Longer than any machine takes for what is waited below.
+    let long = file(&folder, "long", 512 * MIB);
+    let mut put = client(format!("put {long} {place} --network tls"));
+    let put = put.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(450));
+    card("remove engine");
+    let Run { code, stderr, .. } = put.wait_with_output().expect("it ends").into();
+    assert_eq!(code, 1, "{stderr}");
+    assert!(stderr.contains("engine was removed from this server"), "{stderr}");
+    assert!(!stderr.contains("trying again"), "{stderr}");
+    succeed(client(format!("put {sent} {}/first --network tls", server.address)));
+    // The socket has one client at a time: the server has let it go.
+    card(&format!("add engine={}", served.cards[0]));
+    is_served();
+    let _ = std::fs::remove_dir_all(folder);
 }
