@@ -33,6 +33,10 @@ Examples:
     /// Serve cards or memory of this node to other nodes
     Serve(ServeArguments),
     /// Add cards to a server of this machine that runs, or remove them
+    #[command(after_help = "\
+Examples:
+  crosslane bridge card add video=vfio:01:00.0 --control bridge.sock
+  crosslane bridge card remove video --control bridge.sock")]
     Card {
         /// Add or remove.
         #[command(subcommand)]
@@ -44,7 +48,7 @@ Examples:
     Get(GetArguments),
     /// Send a file through a card's stream, and compare or save what comes back
     Roundtrip(RoundtripArguments),
-    /// Copy a card's memory into the memory of another node's card
+    /// Copy a card's memory into that of another card, at the same server or another
     Copy(CopyArguments),
     /// List the cards of servers, with their memory and load
     Pool(PoolArguments),
