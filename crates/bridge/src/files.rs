@@ -607,7 +607,7 @@ mod tests {
     fn stripes_are_whole_pages_and_cover_all() {
         assert_eq!(stripes(10_000, 2), [0..8192, 8192..10_000]);
         assert_eq!(stripes(8192, 2), [0..4096, 4096..8192]);
-        assert_eq!(stripes(5, 3), [0..5]);
+        assert_eq!(stripes(5, 3), std::slice::from_ref(&(0..5)));
         assert_eq!(stripes(8193, 3), [0..4096, 4096..8192, 8192..8193]);
         assert_eq!(stripes(0, 3), []);
     }
