@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Card addresses: `node:port/card:address`.
+//! Names of cards and addresses in their memory: `card:address` and `node:port/card:address`.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::error::{BridgeError, Result};
@@ -27,16 +28,42 @@ impl fmt::Display for CardAddress {
     }
 }
 
-impl FromStr for CardAddress {
+/// An address in a card's memory, whose server may have to be looked for: `fpga0:0x4000` or
+/// `node:7471/fpga0:0x4000`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CardName {
+    /// Address of the server in its network, if it is named.
+    pub server: Option<String>,
+    /// Name of the card.
+    pub card: String,
+    /// First byte in the card's memory.
+    pub address: u64,
+}
+
+impl fmt::Display for CardName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(server) = &self.server {
+            write!(f, "{server}/")?;
+        }
+        write!(f, "{}:{:#x}", self.card, self.address)
+    }
+}
+
+fn wrong(text: &str, why: &str) -> BridgeError {
+    let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");
+    BridgeError::new(Stage::Request, InvalidArgument, why)
+}
+
+impl FromStr for CardName {
     type Err = BridgeError;
 
-    /// Parses a target; a missing address is 0.
+    /// Parses a card's name; a missing address is 0.
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = |why: &str| {
-            let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");
-            BridgeError::new(Stage::Request, InvalidArgument, why)
+        let wrong = |why: &str| wrong(text, why);
+        let (server, rest) = match text.rsplit_once('/') {
+            Some((server, rest)) => (Some(server), rest),
+            None => (None, text),
         };
-        let (server, rest) = text.rsplit_once('/').ok_or_else(|| wrong("no card is named"))?;
         let (card, address) = match rest.split_once(':') {
             Some((card, address)) => {
                 let digits = address.replace('_', "");
@@ -48,13 +75,30 @@ impl FromStr for CardAddress {
             }
             None => (rest, 0),
         };
-        if server.is_empty() {
+        if server.is_none() && card.parse::<IpAddr>().is_ok() {
+            return Err(wrong("no card is named"));
+        }
+        if server.is_some_and(str::is_empty) {
             return Err(wrong("no server is named"));
         }
         if card.is_empty() || card.len() > MAX_NAME_BYTES {
             return Err(wrong("a card's name has 1 to 64 characters"));
         }
-        Ok(Self { server: server.to_owned(), card: card.to_owned(), address })
+        Ok(Self { server: server.map(str::to_owned), card: card.to_owned(), address })
+    }
+}
+
+impl FromStr for CardAddress {
+    type Err = BridgeError;
+
+    /// Parses a target; a missing address is 0.
+    fn from_str(text: &str) -> Result<Self> {
+        if !text.contains('/') {
+            return Err(wrong(text, "no card is named"));
+        }
+        let CardName { server, card, address } = text.parse()?;
+        let server = server.ok_or_else(|| wrong(text, "no server is named"))?;
+        Ok(Self { server, card, address })
     }
 }
 
@@ -73,6 +117,20 @@ mod tests {
         assert_eq!(address("node:1/fpga0:1_000"), Ok(1000));
         for wrong in ["node:1", "/fpga0:0", "node:1/", "n:1/f:0xg", "n:1/f:-1", "n:1/f:0x+1", ""] {
             assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_card_is_named_with_or_without_its_server() {
+        let name = |text: &str| text.parse::<CardName>().map(|name| (name.server, name.address));
+        assert_eq!(name("fpga0"), Ok((None, 0)));
+        assert_eq!(name("fpga0:0x40"), Ok((None, 0x40)));
+        assert_eq!(name("node:1/fpga0:0x40"), Ok((Some("node:1".to_owned()), 0x40)));
+        for text in ["fpga0:0x40", "node:1/fpga0:0x40"] {
+            assert_eq!(text.parse::<CardName>().map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+        for wrong in ["", ":5", "/fpga0", "node:1/", "fpga0:x", "127.0.0.1:7471"] {
+            assert!(name(wrong).is_err(), "{wrong}");
         }
     }
 }

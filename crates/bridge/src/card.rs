@@ -136,7 +136,7 @@ struct End {
 
 /// Whether a target is in the card's memory, rather than behind its stream.
 fn in_memory<B: Bus>(target: &Target<B>) -> bool {
-    matches!(target, Target::Card(..))
+    matches!(target, Target::Card(..) | Target::PeerToCard(..))
 }
 
 impl<B: Bus> Side<B> {

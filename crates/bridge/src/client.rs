@@ -20,7 +20,7 @@ use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::key::Key;
 use crate::messages::{
-    CardState, Carried, MOST_CARRIED_BYTES, PeerTarget, Reply, Request, TransferRequest,
+    Carried, MOST_CARRIED_BYTES, PeerTarget, Reply, Request, Survey, TransferRequest,
 };
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
@@ -200,13 +200,14 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.ask(&Request::Cards, names).await
     }
 
-    /// Describes the server's cards, at most [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
+    /// Describes the server and its cards, at most
+    /// [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
     ///
     /// # Errors
     /// If the connection to the server is lost.
-    pub async fn survey(&self) -> Result<Vec<CardState>> {
-        let cards = |reply| if let Reply::Survey(cards) = reply { Some(cards) } else { None };
-        self.ask(&Request::Survey, cards).await
+    pub async fn survey(&self) -> Result<Survey> {
+        let survey = |reply| if let Reply::Survey(survey) = reply { Some(survey) } else { None };
+        self.ask(&Request::Survey, survey).await
     }
 
     /// Sends a request that is no transfer, and waits for the reply that `answer` takes.
@@ -295,7 +296,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.transfer(TransferRequest { source, destination, ..request }, progress).await
     }
 
-    /// Moves a card's memory into that of a card of another server.
+    /// Moves a card's memory into that of a card of another server, or of a card of the same one if
+    /// the peer's server is empty.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -307,7 +309,9 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         options: &TransferOptions,
         progress: impl FnMut(u64),
     ) -> Result<Outcome> {
-        let request = self.request(Path::ToPeer, from, bytes, options);
+        let is_here = peer.server.is_empty();
+        let path = if is_here { Path::WithinNode } else { Path::ToPeer };
+        let request = self.request(path, from, bytes, options);
         self.transfer(TransferRequest { peer: Some(peer), ..request }, progress).await
     }
 
@@ -362,7 +366,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let (first, total) = (request.first, request.bytes);
         let carried_bytes = if request.carried == Some(Carried::Get) { total } else { 0 };
         let time = Picoseconds(request.time_ps);
-        self.control.send(&Request::Transfer(request)).await?;
+        self.control.send(&Request::Transfer(Box::new(request))).await?;
         let arrived = Cell::new(first);
         let is_refused = Cell::new(false);
         *lock(&self.summed) = None;

@@ -115,6 +115,33 @@ pub struct FileOutcome {
     pub reports: Vec<Report>,
 }
 
+impl FileOutcome {
+    /// Joins the outcomes of consecutive parts of a whole; the checksum is that of the whole, if
+    /// each part has one.
+    pub fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let (mut whole, mut all) = (Self::default(), Some(Hasher::new()));
+        for Self { bytes, checksum, retries, reports } in parts {
+            all = all.zip(checksum).map(|(mut all, sum)| {
+                all.combine(&Hasher::new_with_initial_len(sum, bytes));
+                all
+            });
+            whole.bytes += bytes;
+            whole.retries += retries;
+            whole.reports.extend(reports);
+        }
+        Self { checksum: all.map(Hasher::finalize), ..whole }
+    }
+}
+
+/// Cuts `bytes` bytes into consecutive ranges of equal length for several cards, in whole pages of
+/// 4 KiB but for the last; few bytes need fewer ranges.
+pub fn stripes(bytes: u64, cards: usize) -> Vec<Range<u64>> {
+    const PAGE_BYTES: u64 = 4096;
+    let length = bytes.div_ceil(cards.max(1) as u64).next_multiple_of(PAGE_BYTES);
+    let starts = (0..bytes).step_by(length.max(PAGE_BYTES) as usize);
+    starts.map(|start| start..bytes.min(start.saturating_add(length))).collect()
+}
+
 /// The error of a call. Pieces before it have arrived.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -259,7 +286,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         self.run(Path::RoundTrip(card), streams, 0..bytes, watch).await
     }
 
-    /// Moves a card's memory into that of a card of another server.
+    /// Moves a card's memory into that of a card of another server, or of one at the same server if
+    /// the peer's is empty; then without a checksum, as nobody compares one.
     ///
     /// # Errors
     /// A failed transfer that could not be resumed.
@@ -278,7 +306,9 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             client.copy(from, peer.clone(), bytes, &options, progress).await
         };
         // The two servers have compared it.
-        outcome.checksum = Some(self.transfer(0..bytes, bytes, &mut outcome, watch, go).await?);
+        let is_compared = !peer.server.is_empty();
+        let copied = self.transfer(0..bytes, (bytes, is_compared), &mut outcome, watch, go).await?;
+        outcome.checksum = copied.filter(|_| is_compared);
         Ok(outcome)
     }
 
@@ -335,8 +365,11 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 streams.drain(back.as_ref(), before.take(), &mut all).await?;
                 streams.fill(out.as_ref(), number + 1, &part(number + 1), bytes.end).await
             };
-            let moving =
-                async { self.transfer(now.clone(), bytes.end, &mut outcome, watch, go).await };
+            let moving = async {
+                let of = (bytes.end, true);
+                let moved = self.transfer(now.clone(), of, &mut outcome, watch, go).await;
+                moved.and_then(|sum| sum.ok_or_else(|| no_checksum().into()))
+            };
             let (theirs, next) = try_join!(moving, beside)?;
             if let Some(sent) = &sent {
                 check(sent, theirs, now.start)?;
@@ -365,20 +398,20 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
 
     /// Makes the transfer of a piece of `total_bytes`; after an interruption it resumes behind the
     /// data that have arrived and whose checksum the server has told. Returns the server's checksum
-    /// of the piece, whichever connections moved it.
+    /// of the piece, whichever connections moved it, if it is to be compared.
     async fn transfer<F>(
         &mut self,
         bytes: Range<u64>,
-        total_bytes: u64,
+        (total_bytes, checksum): (u64, bool),
         outcome: &mut FileOutcome,
         watch: &dyn Watch,
         go: F,
-    ) -> Result<u32, FileError>
+    ) -> Result<Option<u32>, FileError>
     where
         F: AsyncFn(&Client<R, C>, TransferOptions, &dyn Fn(u64)) -> Result<Outcome>,
     {
         let (time, length) = (self.options.time, bytes.end - bytes.start);
-        let mut options = TransferOptions { time, checksum: true, ..TransferOptions::default() };
+        let mut options = TransferOptions { time, checksum, ..TransferOptions::default() };
         let (mut summed, mut back_off) = (Hasher::new(), self.options.back_off);
         let mut is_interrupted = false;
         loop {
@@ -398,10 +431,12 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 Ok(Outcome { report, .. }) => {
                     self.client = client;
                     watch.arrived(bytes.end);
-                    let last = report.checksum.ok_or_else(no_checksum)?;
-                    summed.combine(&Hasher::new_with_initial_len(last, length - options.first));
+                    if checksum {
+                        let last = report.checksum.ok_or_else(no_checksum)?;
+                        summed.combine(&Hasher::new_with_initial_len(last, length - options.first));
+                    }
                     outcome.reports.push(report);
-                    return Ok(summed.finalize());
+                    return Ok(checksum.then(|| summed.finalize()));
                 }
                 // Of the file, not of the piece.
                 Err(error) => {
@@ -568,4 +603,34 @@ pub(crate) async fn pause() {
         Poll::Pending
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stripes_are_whole_pages_and_cover_all() {
+        assert_eq!(stripes(10_000, 2), [0..8192, 8192..10_000]);
+        assert_eq!(stripes(8192, 2), [0..4096, 4096..8192]);
+        assert_eq!(stripes(5, 3), std::slice::from_ref(&(0..5)));
+        assert_eq!(stripes(8193, 3), [0..4096, 4096..8192, 8192..8193]);
+        assert_eq!(stripes(0, 3), []);
+    }
+
+    #[test]
+    fn parts_have_the_checksum_of_the_whole() {
+        let data: Vec<u8> = (0..10_000_u32).map(|n| (n * 7) as u8).collect();
+        let part = |range: Range<usize>| FileOutcome {
+            bytes: range.len() as u64,
+            checksum: Some(crc32fast::hash(&data[range])),
+            retries: 1,
+            reports: Vec::new(),
+        };
+        let whole = FileOutcome::joined([part(0..8192), part(8192..8193), part(8193..10_000)]);
+        assert_eq!((whole.bytes, whole.retries), (10_000, 3));
+        assert_eq!(whole.checksum, Some(crc32fast::hash(&data)));
+        let not_compared = FileOutcome { checksum: None, ..part(0..9) };
+        assert_eq!(FileOutcome::joined([part(0..9), not_compared]).checksum, None);
+    }
 }

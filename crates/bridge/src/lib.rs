@@ -33,7 +33,7 @@ mod server;
 mod slots;
 mod stage;
 
-pub use address::CardAddress;
+pub use address::{CardAddress, CardName};
 pub use card::CardWorking;
 pub use chunks::{Chunking, Chunks};
 pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
@@ -42,5 +42,5 @@ pub use key::Key;
 pub use policy::{Access, Guard, Policy, is_loopback};
 pub use report::{Mode, NaiveStep, Path, Report, Step, stages_of};
 pub use served::Served;
-pub use server::{Server, ServerEvent, ServerOptions};
+pub use server::{CardChanges, Server, ServerEvent, ServerOptions};
 pub use stage::{Stage, StageStatistics};

@@ -97,7 +97,8 @@ pub struct TransferRequest {
 /// The far end of a transfer from FPGA to FPGA.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerTarget {
-    /// Address of the other server.
+    /// Address of the other server; empty for the one that is asked, between whose cards the copy
+    /// then is.
     pub server: String,
     /// Name of its card.
     pub card: String,
@@ -111,7 +112,7 @@ pub enum Request {
     /// List the cards.
     Cards,
     /// Make a transfer.
-    Transfer(TransferRequest),
+    Transfer(Box<TransferRequest>),
     /// Continue a naive transfer: the client's receive buffer is ready.
     Ready,
     /// Read the next piece of announced data from the source.
@@ -129,6 +130,18 @@ pub enum Request {
 
 /// Most cards of an answer to [`Request::Survey`]: so many fit into a message.
 pub const MOST_SURVEYED: usize = 32;
+
+/// A server as it describes itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survey {
+    /// The cards, the first [`MOST_SURVEYED`] of them.
+    pub cards: Vec<CardState>,
+    /// Bytes that naive transfers and copies to other servers may have together beside the rings,
+    /// and how many of them are free.
+    pub memory_bytes: u64,
+    /// See `memory_bytes`.
+    pub free_memory_bytes: u64,
+}
 
 /// A card as its server describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,8 +209,8 @@ pub enum Reply {
     },
     /// The transfer failed or was refused.
     Failed(Failure),
-    /// The cards, the first [`MOST_SURVEYED`] of them.
-    Survey(Vec<CardState>),
+    /// The server and its cards.
+    Survey(Survey),
 }
 
 /// The failure of a transfer.
@@ -346,10 +359,16 @@ impl TransferRequest {
             Path::ToFpga => (true, false),
             Path::FromFpga => (false, true),
             Path::RoundTrip => (true, true),
-            Path::ToPeer => (false, false),
+            Path::ToPeer | Path::WithinNode => (false, false),
         };
-        if (*path == Path::ToPeer) != self.peer.is_some() {
-            return Some(format!("a transfer {path} and another server do not fit each other"));
+        let to_other = self.peer.as_ref().map(|peer| !peer.server.is_empty());
+        let of_path = match path {
+            Path::ToPeer => Some(true),
+            Path::WithinNode => Some(false),
+            _ => None,
+        };
+        if to_other != of_path {
+            return Some(format!("a transfer {path} and its other server do not fit each other"));
         }
         if let Some(peer) = &self.peer {
             let long = peer.server.len().max(peer.card.len());
@@ -360,8 +379,19 @@ impl TransferRequest {
                 let at = peer.address;
                 return Some(format!("no card has {bytes} B from address {at:#x} on"));
             }
+            if *path == Path::WithinNode
+                && peer.card == self.card
+                && peer.address.abs_diff(*address) < *bytes
+            {
+                let at = peer.address;
+                return Some(format!(
+                    "{bytes} B from {address:#x} on and from {at:#x} on overlap in {}",
+                    self.card
+                ));
+            }
         }
-        if self.mode == Mode::Naive && (*path == Path::ToPeer || self.is_announced || *first > 0) {
+        let is_copy = self.peer.is_some();
+        if self.mode == Mode::Naive && (is_copy || self.is_announced || *first > 0) {
             return Some("a naive transfer is of one piece, from or to one client".to_owned());
         }
         if self.is_announced && *path != Path::ToFpga {
@@ -427,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_message_comes_back_as_it_was() {
-        let request = Request::Transfer(request());
+        let request = Request::Transfer(Box::new(request()));
         let bytes = encode(&request).expect("it is short");
         assert_eq!(decode::<Request>("a request", &bytes), Ok(request));
         let error = decode::<Request>("a request", &bytes[..3]).expect_err("it is cut");
@@ -493,7 +523,7 @@ mod tests {
                 MOST_CARRIED_BYTES,
             )
         };
-        encode(&Request::Transfer(longest)).expect("the request fits");
+        encode(&Request::Transfer(Box::new(longest))).expect("the request fits");
         let most = u64::MAX;
         let stage = StageStatistics {
             stage: Stage::RdmaWrite,
@@ -518,6 +548,7 @@ mod tests {
             checksum: Some(u32::MAX),
             card_bytes: most,
             fair_share_bytes: most,
+            route: None,
         };
         let data = vec![0xff; MOST_CARRIED_BYTES as usize];
         encode(&Reply::Data { report, data }).expect("the answer fits");

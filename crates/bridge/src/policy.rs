@@ -204,7 +204,7 @@ impl Policy {
         let TransferRequest { path, address, bytes, card, peer, .. } = request;
         let wanted = match path {
             Path::ToFpga => Access::Write,
-            Path::FromFpga | Path::ToPeer => Access::Read,
+            Path::FromFpga | Path::ToPeer | Path::WithinNode => Access::Read,
             Path::RoundTrip => Access::Stream,
         };
         let denied = |why: String| Err(BridgeError::new(Stage::Request, Denied, why));
@@ -219,9 +219,16 @@ impl Policy {
         }
         let Some(PeerTarget { server, card, address }) = peer else { return Ok(()) };
         let range = (*address, *bytes);
-        if allowed.iter().any(|it| it.allows(Some(server), card, Access::Write, range)) {
+        let is_here = *path == Path::WithinNode;
+        let server = Some(server.as_str()).filter(|_| !is_here);
+        if allowed.iter().any(|it| it.allows(server, card, Access::Write, range)) {
             return Ok(());
         }
+        let Some(server) = server else {
+            return denied(format!(
+                "{name} may not write {bytes} B from {address:#x} on of {card}"
+            ));
+        };
         denied(format!(
             "{name} may not copy {bytes} B to {address:#x} of {card} at {server}: the policy has \
              to name that server"
@@ -300,6 +307,7 @@ impl Guard {
         is_closed: bool,
     ) -> Result<()> {
         let far = request.peer.as_ref().map(|peer| &peer.server);
+        let far = far.filter(|_| request.path != Path::WithinNode);
         let missing = match self {
             Self::Open => Some("a policy file that names it"),
             Self::Keys(_) if !has_key => Some("a key for this server (--key)"),
@@ -407,6 +415,24 @@ mod tests {
         let Guard::Keys(policy) = &guard else { unreachable!("it has keys") };
         let own = TransferRequest::new(Path::ToFpga, "far", 0, 64);
         assert!(policy.check("rnode", &own).is_err());
+    }
+
+    #[test]
+    fn copies_within_the_node_need_both_rights_here() {
+        let guard = Guard::Keys(policy(TEXT).expect("it is right"));
+        let may = |from: (&str, u64), to: (&str, u64)| {
+            let server = String::new();
+            let peer = PeerTarget { server, card: to.0.to_owned(), address: to.1 };
+            let request = TransferRequest::new(Path::WithinNode, from.0, from.1, 0x100);
+            let request = TransferRequest { peer: Some(peer), ..request };
+            // Without a key for other servers: none is asked.
+            guard.check("rnode", &request, false, false).map_err(|error| error.why.to_string())
+        };
+        assert_eq!(may(("fpga0", 0), ("fpga0", 0x1000)), Ok(()));
+        let refused = "rnode may not write 256 B from 0x0 on of fpga0";
+        assert_eq!(may(("fpga0", 0x1000), ("fpga0", 0)), Err(refused.to_owned()));
+        assert!(may(("fpga0", 0x1000), ("fpga1", 0)).is_err(), "its stream is no memory");
+        assert!(may(("fpga1", 0), ("fpga0", 0x1000)).is_err());
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub enum Path {
     /// From the memory of this server's FPGA into that of another server's.
     #[strum(to_string = "FPGA -> FPGA of another node")]
     ToPeer,
+    /// From the memory of one of this server's FPGAs into that of another.
+    #[strum(to_string = "FPGA -> FPGA of the same node")]
+    WithinNode,
 }
 
 /// Overlap of the stages.
@@ -123,6 +126,8 @@ pub struct Report {
     /// An equal share of them: for each byte its part by the number of clients that had a transfer
     /// under way.
     pub fair_share_bytes: u64,
+    /// The way of a copy within the node, and why it is no shorter one.
+    pub route: Option<String>,
 }
 
 /// Busy share of the time from which a stage counts as limiting.
@@ -214,5 +219,9 @@ pub const fn stages_of(path: Path) -> &'static [Stage] {
         // The other server does the RDMA read.
         Path::ToPeer => &[Stage::Dma, Stage::RdmaRead],
         Path::RoundTrip => &[Stage::RdmaRead, Stage::Dma, Stage::RdmaWrite],
+        // One engine reads the other's memory, or else those that its route has.
+        Path::WithinNode => {
+            &[Stage::Dma, Stage::Receive, Stage::CopyIn, Stage::CopyOut, Stage::Transmit]
+        }
     }
 }

@@ -65,6 +65,12 @@ impl<B: Bus> PeerMemory<B> {
         Target::Peer(self.clone(), part)
     }
 
+    /// Returns the target for a transfer of a part, in bytes, into the reader's own memory from
+    /// address `card` on, on its H2C channel that was opened for that memory.
+    pub fn target_in_card(&self, part: Range<u64>, card: u64) -> Target<B> {
+        Target::PeerToCard(self.clone(), part, card)
+    }
+
     /// Gives the memory back; a mapping for the reader ends.
     ///
     /// # Errors

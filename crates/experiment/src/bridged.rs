@@ -114,7 +114,7 @@ pub async fn bridged_checked_by<R: Rdma, C: Clock>(
     if size == 0 || !size.is_multiple_of(WORD_BYTES) {
         return refused("a transfer has to be a multiple of 4 B, and not of 0 B");
     }
-    if options.path == Path::ToPeer {
+    if matches!(options.path, Path::ToPeer | Path::WithinNode) {
         return refused("it has no end at the client");
     }
     let mut measured = BridgedMeasured {
@@ -199,11 +199,11 @@ impl<R: Rdma, C: Clock> Run<'_, R, C> {
         let path = self.options.path;
         let source = match path {
             Path::ToFpga | Path::RoundTrip => Some(self.memory(size).await?),
-            Path::FromFpga | Path::ToPeer => None,
+            Path::FromFpga | Path::ToPeer | Path::WithinNode => None,
         };
         let destination = match path {
             Path::FromFpga | Path::RoundTrip => Some(self.memory(size).await?),
-            Path::ToFpga | Path::ToPeer => None,
+            Path::ToFpga | Path::ToPeer | Path::WithinNode => None,
         };
         Ok((source, destination))
     }
@@ -364,6 +364,7 @@ pub fn bridge_report(report: &Report) -> BridgeReport {
         checksum: report.checksum,
         card_bytes: report.card_bytes,
         fair_share_bytes: report.fair_share_bytes,
+        route: report.route.clone(),
     }
 }
 

@@ -83,7 +83,7 @@ pub struct Overlap {
 /// A server's report of a transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BridgeReport {
-    /// Path: `ToFpga`, `FromFpga`, `RoundTrip` or `ToPeer`.
+    /// Path: `ToFpga`, `FromFpga`, `RoundTrip`, `ToPeer` or `WithinNode`.
     pub path: String,
     /// `Pipelined` or `Naive`.
     pub mode: String,
@@ -114,6 +114,9 @@ pub struct BridgeReport {
     /// under way; 0 in old files.
     #[serde(default)]
     pub fair_share_bytes: u64,
+    /// The way of a copy within the server's node, and why it is no shorter one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
 }
 
 /// Statistics of a stage in one transfer.

@@ -43,9 +43,9 @@ impl Budget {
         }
     }
 
-    #[cfg(test)]
-    fn free_bytes(&self) -> u64 {
-        self.state.borrow().free_bytes
+    /// Counts all bytes, and the free ones.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.total_bytes, self.state.borrow().free_bytes)
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
         assert!(small.as_mut().now_or_never().is_none(), "the large one came first");
         drop(one);
         let all = large.as_mut().now_or_never().expect("it gets all of it");
-        assert_eq!(budget.free_bytes(), 0);
+        assert_eq!(budget.counts().1, 0);
         drop(all);
         let ten = small.as_mut().now_or_never().expect("it is free");
         // One that no longer waits is passed over.
@@ -99,6 +99,6 @@ mod tests {
         drop(gone);
         assert!(budget.take(90).now_or_never().is_some());
         drop(ten);
-        assert_eq!(budget.free_bytes(), 100);
+        assert_eq!(budget.counts().1, 100);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server, on the node with the card: accepts clients and makes their transfers.
 
+mod cards;
 mod carried;
 mod guests;
 mod memory;
@@ -11,31 +12,34 @@ mod shares;
 mod sums;
 mod to_peer;
 mod transfer;
+mod within;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
+use std::rc::Rc;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{
-    Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, RemoteAccess, setters,
-};
+use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, setters};
 use crosslane_pcie::units::Picoseconds;
-use futures_util::future::{Either, select, try_join_all};
+use futures_channel::{mpsc, oneshot};
+use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use smart_default::SmartDefault;
 
-use crate::card::{Card, CardWorking};
+use crate::card::CardWorking;
 use crate::chunks::Chunking;
 use crate::client::Identity;
 use crate::error::{At, BridgeError, Result};
-use crate::messages::{CardKind, CardState, MAX_NAME_BYTES, one_line};
+use crate::messages::{CardKind, CardState, one_line};
 use crate::policy::{Guard, is_loopback};
 use crate::report::Report;
 use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
+pub use cards::CardChanges;
+use cards::{Change, Leaving, Worker};
 use guests::{Guests, MOST_CLIENTS, MOST_STRANGERS};
 use memory::Budget;
 use shares::Shares;
@@ -142,6 +146,16 @@ pub enum ServerEvent {
         /// The reason.
         error: BridgeError,
     },
+    /// A card was added while the server ran.
+    CardAdded {
+        /// Name of the card.
+        card: String,
+    },
+    /// A card was removed, and nothing of it is left.
+    CardRemoved {
+        /// Name of the card.
+        card: String,
+    },
 }
 
 impl fmt::Display for ServerEvent {
@@ -152,6 +166,8 @@ impl fmt::Display for ServerEvent {
             Self::Greeted { client, peer } => {
                 write!(f, "{} at {} is connected", one_line(client), one_line(peer))
             }
+            Self::CardAdded { card } => write!(f, "{} was added", one_line(card)),
+            Self::CardRemoved { card } => write!(f, "{} was removed", one_line(card)),
             Self::Lost { peer, error } => write!(f, "{}: {}", one_line(peer), one_line(error)),
             Self::Done { client, report } => write!(
                 f,
@@ -177,6 +193,9 @@ struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
     to_card: Ring<B, R>,
     from_card: Ring<B, R>,
     shares: Shares,
+    leaving: Leaving,
+    /// Hears how the work of its engine ended.
+    ended: RefCell<Option<oneshot::Receiver<Result<()>>>>,
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
@@ -205,7 +224,8 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     rdma: R,
     clock: C,
     options: ServerOptions,
-    places: Vec<ServedCard<B, R>>,
+    /// The cards, and those that are being removed.
+    places: RefCell<Vec<Rc<ServedCard<B, R>>>>,
     /// Memory of transfers beside the rings.
     memory: Budget,
     guests: Guests,
@@ -216,7 +236,10 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
 /// A server whose cards are set up.
 pub struct Server<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     shared: Shared<B, R, C>,
-    cards: Vec<Card<B>>,
+    /// Engines that begin to work.
+    hire: mpsc::UnboundedSender<Worker<B>>,
+    hired: mpsc::UnboundedReceiver<Worker<B>>,
+    changes: (CardChanges<B>, mpsc::UnboundedReceiver<Change<B>>),
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
@@ -234,31 +257,28 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     ) -> Result<Self> {
         let cards = cards.into_iter().map(|(name, card)| (name, card.into()));
         let cards: Vec<(String, Served<B>)> = cards.collect();
-        check(&cards, &options)?;
-        let (mut places, mut workers) = (Vec::new(), Vec::new());
-        for (name, card) in cards {
-            let ServerOptions { slots, slot_bytes, .. } = options;
-            let (size, none) = ((slots, slot_bytes), RemoteAccess::NONE);
-            let to_card = Ring::new(card.device(), &rdma, size, none).await?;
-            let from_card = Ring::new(card.device(), &rdma, size, none).await?;
-            let core = match card {
-                Served::Engine(device) => {
-                    let (worker, orders) = Card::new(device.clone(), options.card);
-                    workers.push(worker);
-                    Core::Engine(device, orders)
-                }
-                Served::Memory(memory) => Core::of_memory(&memory, &rdma).await?,
-                Served::Null => Core::Null,
-            };
-            let shares = Shares::default();
-            places.push(ServedCard { name, core, to_card, from_card, shares });
-        }
-        let tell = Box::new(tell);
-        let next_client = Cell::new(0);
+        check(cards.len(), &options)?;
         let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
-        let guests = Guests::default();
-        let shared = Shared { rdma, clock, options, places, memory, guests, next_client, tell };
-        Ok(Self { shared, cards: workers })
+        let shared = Shared {
+            rdma,
+            clock,
+            options,
+            places: RefCell::default(),
+            memory,
+            guests: Guests::default(),
+            next_client: Cell::new(0),
+            tell: Box::new(tell),
+        };
+        let ((hire, hired), (change, changes)) = (mpsc::unbounded(), mpsc::unbounded());
+        for (name, card) in cards {
+            shared.add(&name, card, &hire).await?;
+        }
+        Ok(Self { shared, hire, hired, changes: (CardChanges(change), changes) })
+    }
+
+    /// Returns a handle that adds and removes cards while the server serves.
+    pub fn changes(&self) -> CardChanges<B> {
+        self.changes.0.clone()
     }
 
     /// Listens at an address.
@@ -284,33 +304,23 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     /// # Errors
     /// If the network or a device has failed as a whole.
     pub async fn serve(self, listener: R::Listener, stop: impl Future<Output = ()>) -> Result<()> {
-        let Self { shared, cards } = self;
-        let is_worked = !cards.is_empty();
-        let mut working = pin!(async {
-            // Without engines there is nothing to wait for, until the end.
-            if !is_worked {
-                std::future::pending::<()>().await;
-            }
-            try_join_all(cards.into_iter().map(Card::run)).await
-        });
+        let Self { shared, hire, hired, changes: (_changes, changes) } = self;
+        let mut working = pin!(cards::work(hired));
         {
             let serving = pin!(take_clients(&shared, &listener));
+            let changing = pin!(cards::change(&shared, changes, hire));
             let stop = pin!(stop);
-            match select(select(serving, working.as_mut()), stop).await {
-                Either::Left((Either::Left((served, _)), _)) => served?,
-                Either::Left((Either::Right((worked, _)), _)) => return worked.map(drop),
+            match select(select(select(serving, changing), working.as_mut()), stop).await {
+                Either::Left((Either::Left((served, _)), _)) => served.factor_first().0?,
+                Either::Left((Either::Right((worked, _)), _)) => return worked,
                 Either::Right(_) => {}
             }
         }
         // No orders can come any more, so the cards close their channels.
-        let buffers: Vec<_> = shared
-            .places
-            .into_iter()
-            .flat_map(|place| [place.to_card.buffer, place.from_card.buffer])
-            .collect();
-        if is_worked {
-            working.await?;
-        }
+        let places = shared.places.take().into_iter().filter_map(Rc::into_inner);
+        let buffers = places.flat_map(|place| [place.to_card.buffer, place.from_card.buffer]);
+        let buffers: Vec<_> = buffers.collect();
+        working.await?;
         for buffer in buffers.into_iter().flatten() {
             buffer.unregister().await.at(Stage::Registration)?;
         }
@@ -318,16 +328,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     }
 }
 
-fn check<B: Bus>(cards: &[(String, Served<B>)], options: &ServerOptions) -> Result<()> {
+fn check(cards: usize, options: &ServerOptions) -> Result<()> {
     let ServerOptions { slots, slot_bytes, least_chunk_bytes, window_bytes, .. } = options;
-    let problem = if cards.is_empty() {
+    let problem = if cards == 0 {
         "a server needs a card".to_owned()
-    } else if let Some((name, _)) = cards.iter().find(|(name, _)| name.len() > MAX_NAME_BYTES) {
-        format!("{name}: a name has at most {MAX_NAME_BYTES} B")
-    } else if let Some(name) = named_twice(cards) {
-        format!("two cards have the name {name}")
-    } else if let Some(problem) = cards.iter().find_map(|(_, card)| card.problem()) {
-        problem
     } else if !SLOTS.contains(slots) {
         format!("a ring of {slots} slots: {} to {} are possible", SLOTS.start(), SLOTS.end())
     } else if !SLOT_BYTES.contains(slot_bytes) {
@@ -343,13 +347,6 @@ fn check<B: Bus>(cards: &[(String, Served<B>)], options: &ServerOptions) -> Resu
         return Ok(());
     };
     Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
-}
-
-/// Returns a name that two cards have.
-fn named_twice<T>(cards: &[(String, T)]) -> Option<&str> {
-    let names = cards.iter().enumerate();
-    let mut twice = names.filter(|(at, (name, _))| cards[..*at].iter().any(|one| one.0 == *name));
-    twice.next().map(|(_, (name, _))| name.as_str())
 }
 
 /// Accepts clients and serves them concurrently.

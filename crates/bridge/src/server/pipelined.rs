@@ -68,7 +68,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                 try_join!(self.read_remote(announced, filled), moving)?;
             }
             Path::FromFpga if self.is_direct() => self.write_directly().await?,
-            Path::FromFpga | Path::ToPeer => {
+            // A copy within the node has stages of its own (`within.rs`).
+            Path::FromFpga | Path::ToPeer | Path::WithinNode => {
                 drop((announced, filled, to_move));
                 try_join!(self.move_from_card(moved), self.write_remote(to_write))?;
             }

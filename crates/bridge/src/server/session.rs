@@ -2,21 +2,23 @@
 //! A client's session: its greeting, then its requests, one after the other.
 
 use std::pin::pin;
+use std::rc::Rc;
 
-use crosslane_host::ErrorKind::{Busy, NotFound};
+use crosslane_host::ErrorKind::Busy;
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
+use super::cards::unless_removed;
 use super::guests::Guest;
 use super::transfer::Transfer;
 use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
-use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, TransferRequest};
-use crate::report::Report;
+use crate::messages::{Failure, MOST_SURVEYED, Reply, Request, Survey, TransferRequest};
+use crate::report::{Path, Report};
 use crate::slots::ClientId;
 use crate::stage::Stage;
 
@@ -48,7 +50,7 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     drop(guest);
     // The connection is closed: the client's network no longer touches the rings.
     connection.close().await;
-    for place in &shared.places {
+    for place in shared.places.borrow().iter() {
         place.to_card.credits.end_quarantine(client);
         place.from_card.credits.end_quarantine(client);
     }
@@ -89,12 +91,14 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         };
         match request {
             Request::Cards => {
-                let names = shared.places.iter().map(|place| place.name.clone()).collect();
+                let names = shared.served().iter().map(|place| place.name.clone()).collect();
                 send(&Reply::Cards(names)).await?;
             }
             Request::Survey => {
-                let cards = shared.places.iter().take(MOST_SURVEYED).map(ServedCard::state);
-                send(&Reply::Survey(cards.collect())).await?;
+                let served = shared.served().into_iter().take(MOST_SURVEYED);
+                let cards = served.map(|card| card.state()).collect();
+                let (memory_bytes, free_memory_bytes) = shared.memory.counts();
+                send(&Reply::Survey(Survey { cards, memory_bytes, free_memory_bytes })).await?;
             }
             Request::Transfer(request) => {
                 guest.is_busy();
@@ -147,29 +151,35 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     name: &str,
     request: &TransferRequest,
 ) -> (Result<(Report, Option<Vec<u8>>)>, bool) {
-    let place = match admit(shared, name, request) {
-        Ok(place) => place,
+    let (place, target) = match admit(shared, name, request) {
+        Ok(places) => places,
         Err(error) => return (Err(error), false),
     };
-    let (transfer, to_tell) = Transfer::new(shared, place, control, client, request);
-    (transfer.run(to_tell).await, true)
+    let (transfer, to_tell) = Transfer::new(shared, &place, control, client, request);
+    let cards = [Some(&*place), target.as_deref()];
+    let arrived = || (transfer.pipeline.arrived_bytes(), request.bytes);
+    let running = transfer.run(target.as_deref(), to_tell);
+    (unless_removed(cards, running, arrived).await, true)
 }
 
-/// Checks that a request is valid and allowed.
-fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &'a Shared<B, R, C>,
+/// Checks that a request is valid and allowed; returns its card, and of a copy within this node the
+/// one that it goes to.
+#[allow(clippy::type_complexity)]
+fn admit<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<&'a ServedCard<B, R>> {
+) -> Result<(Rc<ServedCard<B, R>>, Option<Rc<ServedCard<B, R>>>)> {
     request.check()?;
     let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
     guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
-    let place = shared.places.iter().find(|place| place.name == request.card);
-    let place = place.ok_or_else(|| {
-        let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
-        let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
-        BridgeError::new(Stage::Request, NotFound, why)
-    })?;
+    let place = shared.card(&request.card)?;
     place.core.check(request)?;
-    Ok(place)
+    let here = request.peer.as_ref().filter(|_| request.path == Path::WithinNode);
+    let target = here.map(|peer| {
+        let target = shared.card(&peer.card)?;
+        let put = TransferRequest::new(Path::ToFpga, &peer.card, peer.address, request.bytes);
+        target.core.check(&put).map(|()| target)
+    });
+    Ok((place, target.transpose()?))
 }

@@ -57,7 +57,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
             by(clock, self.connected_by(), Stage::Connection, what, self.connect()).await?;
         let region = &ring.region;
         let moving = async {
-            control.send(&Request::Transfer(self.ask(peer, region))).await?;
+            control.send(&Request::Transfer(Box::new(self.ask(peer, region)))).await?;
             let (moved, filled) = mpsc::unbounded();
             let handing_over = self.hand_over(&control, region, filled);
             futures_util::try_join!(self.move_from_card(moved), handing_over)?;

@@ -73,6 +73,8 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub pipeline: Pipeline<C>,
     /// The ring that another server reads, which has no other client's data in it.
     pub lent: OnceCell<Ring<B, R>>,
+    /// The way of a copy within this node.
+    pub route: RefCell<Option<String>>,
     /// Messages to the client.
     replies: mpsc::UnboundedSender<Reply>,
     /// Processor time of the server at the start, if known.
@@ -120,6 +122,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             request,
             deadline: after(&shared.clock, time),
             lent: OnceCell::new(),
+            route: RefCell::default(),
             replies,
             processor: shared.clock.processor_time(),
             moved_before: place.shares.so_far(),
@@ -132,9 +135,18 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         (transfer, to_tell)
     }
 
-    /// Makes the transfer; also returns the data that the answer carries. An error carries the
-    /// bytes that have arrived, if its stages have begun.
-    pub async fn run(&self, to_tell: Replies) -> Result<(Report, Option<Vec<u8>>)> {
+    /// Makes the transfer; a copy within this node has the card that it goes to. Also returns the
+    /// data that the answer carries. An error carries the bytes that have arrived, if its stages have
+    /// begun.
+    pub async fn run(
+        &self,
+        target: Option<&ServedCard<B, R>>,
+        to_tell: Replies,
+    ) -> Result<(Report, Option<Vec<u8>>)> {
+        if let (Some(target), Some(peer)) = (target, &self.request.peer) {
+            self.within(target, peer.address, to_tell).await?;
+            return Ok((self.report(), None));
+        }
         let mut data = None;
         match (self.request.mode, self.request.path, &self.request.carried) {
             (_, _, Some(carried)) => data = self.carried(carried, to_tell).await?,
@@ -403,7 +415,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Returns the deadline by the clock of the card's bus.
-    fn bus_deadline(&self, device: &Device<B>) -> Picoseconds {
+    pub fn bus_deadline(&self, device: &Device<B>) -> Picoseconds {
         let left = self.deadline.since(self.shared.clock.now());
         Picoseconds(device.bus().now().0.saturating_add(left.0))
     }
@@ -461,7 +473,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// Returns the checksum of the bytes that this transfer has moved before this one, if the
     /// client asked for it and the byte is the first of a chunk. Naive transfers have none.
     pub fn checksum_upto(&self, end: u64) -> Option<u32> {
-        self.request.checksum.then(|| self.sums.borrow_mut().upto(end)).flatten()
+        // Within the node there is nobody to compare one with.
+        let is_summed = self.request.checksum && self.request.path != Path::WithinNode;
+        is_summed.then(|| self.sums.borrow_mut().upto(end)).flatten()
     }
 
     fn report(&self) -> Report {
@@ -474,6 +488,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             _ => !is_carried,
         });
         let stages = stages.map(|stage| pipeline.statistics(*stage));
+        // Of a copy within the node, those that its route has.
+        let is_within = request.path == Path::WithinNode;
+        let stages = stages.filter(|stage| !is_within || stage.operations > 0);
         let processor = shared.clock.processor_time().zip(self.processor);
         let (card_bytes, share_bytes) = place.shares.so_far();
         Report {
@@ -489,6 +506,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             steps: pipeline.steps(),
             processor_ps: processor.map(|(now, before)| now.since(before).0),
             checksum: self.checksum_upto(request.bytes),
+            route: self.route.borrow().clone(),
             card_bytes: card_bytes - self.moved_before.0,
             fair_share_bytes: (share_bytes - self.moved_before.1).round() as u64,
         }

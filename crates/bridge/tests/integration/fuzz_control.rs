@@ -124,12 +124,14 @@ impl Memory {
 
 impl Transfer {
     fn request(&self, own: RemoteMemory) -> TransferRequest {
-        let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer];
+        let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer, Path::WithinNode];
         let bytes = self.bytes.value();
         let data = |bytes: u64| Carried::Put(vec![7; bytes.min(3900) as usize]);
         let cards = ["kc705", "kc705", "kc705", "other"];
+        let path = paths[usize::from(self.path) % paths.len()];
+        let here = (path == Path::WithinNode).then_some("");
         TransferRequest {
-            path: paths[usize::from(self.path) % paths.len()],
+            path,
             mode: if self.is_naive { Mode::Naive } else { Mode::Pipelined },
             card: cards[usize::from(self.card) % cards.len()].to_owned(),
             address: self.address.value(),
@@ -145,7 +147,7 @@ impl Transfer {
             is_announced: self.is_announced,
             destination: self.destination.region(own),
             peer: self.peer.map(|(is_there, address)| PeerTarget {
-                server: if is_there { SERVER } else { "127.0.0.1:1" }.to_owned(),
+                server: here.unwrap_or(if is_there { SERVER } else { "127.0.0.1:1" }).to_owned(),
                 card: "kc705".to_owned(),
                 address: address.value(),
             }),
@@ -214,7 +216,7 @@ fn session(greets: bool, messages: &[Message]) {
                     (encode(&Request::Chunk { offset_bytes, bytes }).expect("short"), false)
                 }
                 Message::Transfer(transfer) => {
-                    let request = Request::Transfer(transfer.request(region));
+                    let request = Request::Transfer(Box::new(transfer.request(region)));
                     (encode(&request).expect("short"), transfer.waits)
                 }
             };

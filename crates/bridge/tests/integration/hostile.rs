@@ -32,7 +32,7 @@ async fn be_asked(scene: &Scene) -> (Connection, TransferRequest) {
     let Request::Transfer(transfer) = decode("a request", &request).expect("it is one") else {
         panic!("no transfer")
     };
-    (connection, transfer)
+    (connection, *transfer)
 }
 
 /// Reads all memory that another node offers.
@@ -124,7 +124,7 @@ fn a_naive_round_trip_ignores_its_address() {
             let (source, destination) = (region, region);
             let request =
                 TransferRequest { mode, source, destination, time_ps: SECOND_PS, ..request };
-            let request = encode(&Request::Transfer(request)).expect("it is short");
+            let request = encode(&Request::Transfer(Box::new(request))).expect("it is short");
             connection.send(&request).await.expect("it is sent");
             loop {
                 let reply = connection.receive().await.expect("a reply");
@@ -184,7 +184,7 @@ fn a_naive_client_that_is_never_ready_is_left() {
         let (mode, destination) = (Mode::Naive, Some(part.region.remote()));
         let time_ps = 30 * 86_400 * SECOND_PS;
         let request = TransferRequest { mode, destination, time_ps, ..request };
-        let request = encode(&Request::Transfer(request)).expect("it is short");
+        let request = encode(&Request::Transfer(Box::new(request))).expect("it is short");
         connection.send(&request).await.expect("it is sent");
         let begun = scene.bus_now();
         while connection.receive().await.is_ok() {}

@@ -2,6 +2,7 @@
 //! Tests of `crosslane-bridge` from outside, in one program.
 
 mod adapters;
+mod changes;
 mod files;
 mod fuzz_control;
 mod hostile;
@@ -10,3 +11,4 @@ mod local;
 mod memory;
 mod server;
 mod support;
+mod within;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use crosslane::bridge::{CardAddress, Mode, Path};
+use crosslane::bridge::{CardAddress, CardName, Mode, Path};
 use crosslane::experiment::{SizeRange, parse_size};
 use crosslane::network::Provider;
 
@@ -32,18 +32,69 @@ Examples:
     Key,
     /// Serve cards or memory of this node to other nodes
     Serve(ServeArguments),
+    /// Add cards to a server of this machine that runs, or remove them
+    #[command(after_help = "\
+Examples:
+  crosslane bridge card add video=vfio:01:00.0 --control bridge.sock
+  crosslane bridge card remove video --control bridge.sock")]
+    Card {
+        /// Add or remove.
+        #[command(subcommand)]
+        command: CardCommand,
+    },
     /// Copy a file into a card's memory
     Put(PutArguments),
     /// Copy a card's memory into a file
     Get(GetArguments),
     /// Send a file through a card's stream, and compare or save what comes back
     Roundtrip(RoundtripArguments),
-    /// Copy a card's memory into the memory of another node's card
+    /// Copy a card's memory into that of another card, at the same server or another
     Copy(CopyArguments),
     /// List the cards of servers, with their memory and load
     Pool(PoolArguments),
     /// Measure bridged transfers, pipelined or naive, in a lab or on a real network
     Bench(BenchArguments),
+}
+
+/// Changes of a running server's cards.
+#[derive(Debug, Subcommand)]
+pub enum CardCommand {
+    /// Add a card to a server of this machine that runs
+    #[command(after_help = "\
+Examples:
+  crosslane bridge serve --device mem:4G --control bridge.sock
+  crosslane bridge card add video=vfio:01:00.0 --control bridge.sock
+
+Clients have the rights that the server's policy gives them for a card of this name. A lab's cards
+can only be named when the server starts.")]
+    Add {
+        /// NAME=DEVICE.
+        #[arg(value_name = "NAME=DEVICE")]
+        device: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+    /// Remove a card from a server of this machine that runs
+    #[command(after_help = "\
+Examples:
+  crosslane bridge card remove video --control bridge.sock
+
+Transfers of the card end with an error that says so; others go on. A card that was added is closed,
+so that another program can have it.")]
+    Remove {
+        /// Name of the card.
+        name: String,
+        #[command(flatten)]
+        control: ControlArguments,
+    },
+}
+
+/// The server whose cards change.
+#[derive(Args, Clone, Debug)]
+pub struct ControlArguments {
+    /// Socket of the server, as its --control names it.
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub control: PathBuf,
 }
 
 /// A network, or the one that suits the other end.
@@ -68,6 +119,10 @@ pub struct ClientArguments {
     /// Trust the network: seal nothing over tls, and let tcp leave this machine.
     #[arg(long)]
     pub trust_network: bool,
+    /// Servers, at which a card without SERVER/ is looked for: HOST:PORT, several with commas
+    /// between them, or a file with one on each line. A name stands for all its addresses.
+    #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
+    pub servers: Option<String>,
     /// Name of this client in the server's policy.
     #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
     pub name: String,
@@ -134,6 +189,9 @@ pub struct ServeArguments {
     /// Address of this machine at which Prometheus gets the counters; port 0 takes any.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<SocketAddr>,
+    /// Socket at which the same user adds and removes cards (`crosslane bridge card`).
+    #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
+    pub control: Option<PathBuf>,
     #[command(flatten)]
     pub ring: RingArguments,
 }
@@ -174,15 +232,20 @@ pub struct RingArguments {
 Examples:
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
   crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tls --as rnode --key rnode.key
+  crosslane bridge put data.bin fpga0:0x4000 --servers pool.txt
+  crosslane bridge put data.bin one:7471/fpga0,one:7471/fpga1,other:7471/fpga0 --network tls
 
-The address is in the card's memory. The server's checksum of each piece must be the file's.")]
+The address is in the card's memory. The server's checksum of each piece must be the file's. Of
+several cards the first has the first part of the file, from its address on, and so on; all are sent
+at once, each by its own connection.")]
 pub struct PutArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target)]
-    pub target: CardAddress,
+    /// Destination: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several,
+    /// with commas between them, have a part of the file each.
+    #[arg(value_parser = parse_cards)]
+    pub target: CardNames,
     /// Bytes at the beginning that have arrived before.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub resume: u64,
@@ -196,9 +259,10 @@ pub struct PutArguments {
 Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
-    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target)]
-    pub source: CardAddress,
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers; several, with
+    /// commas between them, have a part of the data each.
+    #[arg(value_parser = parse_cards)]
+    pub source: CardNames,
     /// The file; replaced if it exists.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
@@ -223,8 +287,8 @@ pub struct RoundtripArguments {
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// The card: SERVER/CARD.
-    #[arg(value_parser = parse_target)]
-    pub target: CardAddress,
+    #[arg(value_parser = parse_card)]
+    pub target: CardName,
     /// Write the data that come back into this file instead of comparing them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
@@ -237,15 +301,18 @@ pub struct RoundtripArguments {
 #[command(after_help = "\
 Examples:
   crosslane bridge copy one:7471/fpga0:0x0 other:7471/fpga0:0x1000 --bytes 64M --network tls
+  crosslane bridge copy one:7471/fpga0 one:7471/fpga1 --bytes 64M --network tls
 
-The first server connects to the other one: the data do not pass through this machine.")]
+The first server connects to the other one: the data do not pass through this machine. Between cards
+of one server the target's engine reads the source's memory, where their way does not lead through
+the root complex, else data go through the server's memory; the output says which.")]
 pub struct CopyArguments {
-    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target)]
-    pub source: CardAddress,
+    /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers.
+    #[arg(value_parser = parse_card)]
+    pub source: CardName,
     /// Destination as the first server reaches it: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target)]
-    pub target: CardAddress,
+    #[arg(value_parser = parse_card)]
+    pub target: CardName,
     /// Number of bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub bytes: u64,
@@ -261,15 +328,14 @@ Examples:
   crosslane bridge pool one:7471 other:7471 --network tls --as rnode --key rnode.key
   crosslane bridge pool --servers pool.txt --json
 
-The list has a server on each line, and remarks behind #. Servers that do not answer are listed
-last, with the reason; the exit code is then 1.")]
+A file has a server on each line, and remarks behind #; a name with several addresses stands for a
+server at each. Servers that do not answer are listed last, with the reason; the exit code is then
+1. Transfers, moved bytes and free slots are the load of a card. Free memory is the server's, for
+naive transfers and copies to other servers: a card's own memory is divided by the policy.")]
 pub struct PoolArguments {
-    /// Addresses of servers.
-    #[arg(value_name = "SERVER")]
+    /// Servers, or files with servers.
+    #[arg(value_name = "SERVER", value_hint = ValueHint::FilePath)]
     pub server: Vec<String>,
-    /// File with more of them.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub servers: Option<PathBuf>,
     #[command(flatten)]
     pub client: ClientArguments,
 }
@@ -305,30 +371,36 @@ Examples:
   crosslane bridge bench --network tls --device mem:4M --size 4M
   crosslane bridge bench --lab sbdt:crosslane --latency --path put --size 64..4K --iterations 20
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tls --path put --clients 4
+  crosslane bridge bench --servers one:7471,other:7471 --network tls --size 16M
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the
 same on every machine. Else data go over a real network, to the server that is named or to one
 within this program; figures are of this machine at this moment, so what counts are ratios. All
-data are compared. With --mode both the ratio is compared with its bound: the sum of the stages
-over the slowest, each alone.")]
+data are compared. With --servers each card of the list copies to each other one, a pair at a time,
+from byte 0 to byte 0: the table has the rate from the card of a row to that of a column, and below
+it the reason for each pair that fails. With --mode both the ratio is compared with its bound: the
+sum of the stages over the slowest, each alone.")]
 pub struct BenchArguments {
     /// A server that is there: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device"])]
+    #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device", "servers"])]
     pub target: Option<CardAddress>,
     /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
     /// chooses a variant.
-    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath, conflicts_with = "device",
+    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath,
+        conflicts_with_all = ["device", "servers"],
         value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
     /// The card of a server within this program.
     #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane",
+        conflicts_with = "servers",
         value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: String,
     /// The ways [default: all].
-    #[arg(long, value_name = "PATH", value_parser = one_of(&PATHS))]
+    #[arg(long, value_name = "PATH", conflicts_with = "servers", value_parser = one_of(&PATHS))]
     pub path: Vec<Path>,
     /// One mode or both.
-    #[arg(long, value_name = "MODE", default_value = "pipelined", value_parser = one_of(&MODES))]
+    #[arg(long, value_name = "MODE", default_value = "pipelined", conflicts_with = "servers",
+        value_parser = one_of(&MODES))]
     pub mode: &'static [Mode],
     /// Bytes of a transfer, or a range of powers of two [default: 64M; 64..64K with --latency].
     #[arg(long, value_name = "SIZE")]
@@ -337,15 +409,15 @@ pub struct BenchArguments {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1_000_000))]
     pub iterations: Option<u32>,
     /// Show how long transfers take, from the fastest to the slowest, with their stages.
-    #[arg(long, conflicts_with_all = ["clients", "why", "report"])]
+    #[arg(long, conflicts_with_all = ["clients", "why", "report", "servers"])]
     pub latency: bool,
     /// Clients at once, each with a share of the size.
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "servers",
         value_parser = whole::<u16>(1..=64))]
     pub clients: u16,
     /// Delay each stage to at least so many nanoseconds for each KiB: stages of the same length
     /// show what overlap brings even where processors are few.
-    #[arg(long, value_name = "NS", conflicts_with = "target")]
+    #[arg(long, value_name = "NS", conflicts_with_all = ["target", "servers"])]
     pub pace: Option<u32>,
     #[command(flatten)]
     pub ring: RingArguments,
@@ -358,8 +430,20 @@ pub struct BenchArguments {
     #[arg(long, requires = "lab")]
     pub why: bool,
     /// Write an HTML page to FOLDER/index.html.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "servers")]
     pub report: Option<PathBuf>,
+}
+
+/// The cards of a file: one, or several that have a range of it each.
+#[derive(Clone, Debug)]
+pub struct CardNames(pub Vec<CardName>);
+
+fn parse_cards(text: &str) -> Result<CardNames, String> {
+    text.split(',').map(parse_card).collect::<Result<_, _>>().map(CardNames)
+}
+
+fn parse_card(text: &str) -> Result<CardName, String> {
+    text.parse().map_err(|error: crosslane::bridge::BridgeError| error.why.to_string())
 }
 
 fn parse_target(text: &str) -> Result<CardAddress, String> {

@@ -18,6 +18,7 @@ use crosslane_report::text::Notes;
 
 use super::arguments::{BenchArguments, PATHS};
 use super::latency::{self, Latencies, Latency};
+use super::matrix;
 use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use super::{client_trust, identity, open_network};
 use crate::bench::{explained, parts_of, platform, print_outcome};
@@ -59,6 +60,9 @@ fn plan(arguments: &BenchArguments) -> Result<BridgePlan> {
 /// An impossible request, a failed transfer, and wrong data.
 pub fn run(arguments: &BenchArguments) -> Result<()> {
     let plan = plan(arguments)?;
+    if let Some(list) = &arguments.client.servers {
+        return matrix::run(arguments, &plan, list);
+    }
     let file = report_of(arguments.report.as_deref())?;
     let lab = arguments.lab.as_deref().map(Lab::load).transpose()?;
     let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());

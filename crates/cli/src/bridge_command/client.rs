@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crosslane::bridge::files::{FileClient, FileError, FileOptions, FileOutcome, Watch};
 use crosslane::bridge::messages::PeerTarget;
-use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Report};
+use crosslane::bridge::{BridgeError, CardAddress, CardName, CardPlace, Report};
 use crosslane::experiment::bridge_report;
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
@@ -19,8 +19,10 @@ use crosslane_report::text::bridge_copy;
 use futures_executor::block_on;
 
 use super::arguments::{
-    ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
+    CardNames, ClientArguments, CopyArguments, GetArguments, PutArguments, RoundtripArguments,
 };
+use super::servers::found;
+use super::stripes::{self, Way};
 use super::{client_trust, identity, open_network};
 use crate::error::{CommandError, Result, usage};
 use crate::files::cannot_read;
@@ -29,18 +31,20 @@ use crate::output;
 use crate::progress::Transferred;
 
 /// A server, with the network to it.
-struct Remote<'a> {
+pub struct Remote<'a> {
     clock: MachineClock,
-    network: Network,
+    /// Name of the network, or of all that were used.
+    pub network_name: String,
     why_network: String,
     arguments: &'a ClientArguments,
     files: FileClient<Network, MachineClock>,
     begun: Picoseconds,
-    shown: Shown,
+    /// Its progress.
+    pub shown: Shown,
 }
 
 /// The progress bar of a command, and a line for each interruption.
-struct Shown(Transferred);
+pub struct Shown(Transferred);
 
 impl Watch for Shown {
     fn arrived(&self, bytes: u64) {
@@ -53,22 +57,35 @@ impl Watch for Shown {
 }
 
 impl<'a> Remote<'a> {
-    fn open(server: &str, arguments: &'a ClientArguments, bytes: u64) -> Result<Self> {
+    /// Opens the network to a server; it is connected to when it is first needed.
+    ///
+    /// # Errors
+    /// A network that cannot be used, and a key that cannot be read.
+    pub fn open(server: &str, arguments: &'a ClientArguments, bytes: u64) -> Result<Self> {
         let clock = MachineClock::new();
-        let identity = identity(arguments)?;
-        let trust = client_trust(arguments, &identity);
-        let (network, why_network) = open_network(arguments.network, server, &clock, &trust)?;
-        let options = FileOptions::default()
-            .with_retries(arguments.retries)
-            .with_time(Duration::from_secs(arguments.timeout));
-        let files = FileClient::new(network.clone(), clock.clone(), server, identity, options);
+        let (files, network, why_network) = client(server, arguments, &clock)?;
         let begun = clock.now();
-        let shown = Shown(Transferred::new(bytes));
-        Ok(Self { clock, network, why_network, arguments, files, begun, shown })
+        let (network_name, shown) = (network.name(), Shown(Transferred::new(bytes)));
+        Ok(Self { clock, network_name, why_network, arguments, files, begun, shown })
+    }
+
+    /// Opens a client of another server; also returns the name of its network.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn client(
+        server: &str,
+        arguments: &ClientArguments,
+    ) -> Result<(FileClient<Network, MachineClock>, String)> {
+        let (files, network, _) = client(server, arguments, &MachineClock::new())?;
+        Ok((files, network.name()))
     }
 
     /// Prints the outcome.
-    fn finish(self, what: &str, outcome: &FileOutcome) -> Result<()> {
+    ///
+    /// # Errors
+    /// Standard output that cannot be written.
+    pub fn finish(self, what: &str, outcome: &FileOutcome) -> Result<()> {
         let seconds = self.clock.now().since(self.begun).as_seconds();
         self.shown.0.finish();
         block_on(self.files.close());
@@ -79,7 +96,7 @@ impl<'a> Remote<'a> {
             seconds,
             bytes_per_second: *bytes as f64 / seconds,
             crc32: checksum.map(|checksum| format!("{checksum:08x}")),
-            network: self.network.name(),
+            network: self.network_name,
             retries: *retries,
             transfers: reports.iter().map(bridge_report).collect(),
             why_not_faster: reports.iter().map(Report::why_not_faster).collect(),
@@ -89,8 +106,24 @@ impl<'a> Remote<'a> {
     }
 }
 
+/// Opens the network to a server, and a client over it; also returns why it is this network.
+fn client(
+    server: &str,
+    arguments: &ClientArguments,
+    clock: &MachineClock,
+) -> Result<(FileClient<Network, MachineClock>, Network, String)> {
+    let identity = identity(arguments)?;
+    let trust = client_trust(arguments, &identity);
+    let (network, why) = open_network(arguments.network, server, clock, &trust)?;
+    let options = FileOptions::default()
+        .with_retries(arguments.retries)
+        .with_time(Duration::from_secs(arguments.timeout));
+    let files = FileClient::new(network.clone(), clock.clone(), server, identity, options);
+    Ok((files, network, why))
+}
+
 /// Names the files of a failed transfer.
-fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
+pub fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
     move |error| match error {
         FileError::Bridge(error) => error.into(),
         FileError::Read(error) => cannot_read(read, &error),
@@ -103,18 +136,38 @@ fn failed(read: &Path, written: &Path) -> impl Fn(FileError) -> CommandError {
     }
 }
 
-fn place(address: &CardAddress) -> CardPlace {
+/// Returns the place of an address at its server.
+pub fn place(address: &CardAddress) -> CardPlace {
     CardPlace { card: address.card.clone(), address: address.address }
+}
+
+/// Finds the cards of a file.
+fn all_of(arguments: &ClientArguments, cards: &CardNames) -> Result<Vec<CardAddress>> {
+    found(arguments, &cards.0.iter().collect::<Vec<_>>())
+}
+
+/// Finds a card.
+fn one_of(arguments: &ClientArguments, card: &CardName) -> Result<CardAddress> {
+    let mut cards = found(arguments, &[card])?;
+    Ok(cards.remove(0))
 }
 
 /// `bridge put`.
 pub fn put(arguments: &PutArguments) -> Result<()> {
-    let (path, first, target) = (&arguments.file, arguments.resume, &arguments.target);
+    let (path, first) = (&arguments.file, arguments.resume);
     let (mut file, bytes) = open_file(path)?;
     if first >= bytes {
         let why = format!("--resume {first}: {} has {bytes} B", path.display());
         return Err(usage(why));
     }
+    let cards = all_of(&arguments.client, &arguments.target)?;
+    let [target] = cards.as_slice() else {
+        if first > 0 {
+            return Err(usage("--resume: several cards have no common beginning"));
+        }
+        let of_file = (path.as_path(), &file);
+        return stripes::run(Way::ToCards, of_file, bytes, &cards, &arguments.client)?.finish();
+    };
     file.seek(SeekFrom::Start(first)).map_err(|error| cannot_read(path, &error))?;
     let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
     remote.shown.arrived(first);
@@ -125,10 +178,18 @@ pub fn put(arguments: &PutArguments) -> Result<()> {
 
 /// `bridge get`.
 pub fn get(arguments: &GetArguments) -> Result<()> {
-    let (path, source) = (&arguments.file, &arguments.source);
+    let path = &arguments.file;
     let output = output_of(path, Kind::Data)?;
-    let mut remote = Remote::open(&source.server, &arguments.client, arguments.bytes)?;
+    let cards = all_of(&arguments.client, &arguments.source)?;
     let (mut file, unfinished) = output.begin()?;
+    let [source] = cards.as_slice() else {
+        let of_file = (path.as_path(), &file);
+        let bytes = arguments.bytes;
+        let striped = stripes::run(Way::FromCards, of_file, bytes, &cards, &arguments.client)?;
+        unfinished.finish(&file)?;
+        return striped.finish();
+    };
+    let mut remote = Remote::open(&source.server, &arguments.client, arguments.bytes)?;
     let got = block_on(remote.files.get(&place(source), arguments.bytes, &mut file, &remote.shown));
     let outcome = got.map_err(failed(path, path))?;
     unfinished.finish(&file)?;
@@ -137,8 +198,9 @@ pub fn get(arguments: &GetArguments) -> Result<()> {
 
 /// `bridge roundtrip`.
 pub fn roundtrip(arguments: &RoundtripArguments) -> Result<()> {
-    let (path, target) = (&arguments.file, &arguments.target);
+    let path = &arguments.file;
     let (mut file, bytes) = open_file(path)?;
+    let target = &one_of(&arguments.client, &arguments.target)?;
     let output = arguments.output.as_deref().map(|path| output_of(path, Kind::Data));
     let output = output.transpose()?;
     let mut remote = Remote::open(&target.server, &arguments.client, bytes)?;
@@ -156,8 +218,12 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<()> {
 /// `bridge copy`.
 pub fn copy(arguments: &CopyArguments) -> Result<()> {
     let CopyArguments { source, target, bytes, client } = arguments;
+    let cards = found(client, &[source, target])?;
+    let [source, target] = cards.as_slice() else { unreachable!("two cards were looked for") };
     let mut remote = Remote::open(&source.server, client, *bytes)?;
     let CardAddress { server, card, address } = target.clone();
+    // Between cards of one server no network is needed.
+    let server = if server == source.server { String::new() } else { server };
     let peer = PeerTarget { server, card, address };
     let outcome = block_on(remote.files.copy(&place(source), &peer, *bytes, &remote.shown));
     let outcome = outcome.map_err(failed(Path::new(""), Path::new("")))?;

@@ -5,10 +5,14 @@
 pub mod arguments;
 mod bench;
 mod client;
+mod control;
 mod latency;
+mod matrix;
 mod monitor;
 mod pool;
 mod serve;
+mod servers;
+mod stripes;
 
 use std::path::Path;
 
@@ -35,6 +39,7 @@ pub fn run(command: &BridgeCommand) -> Result<()> {
         BridgeCommand::Roundtrip(arguments) => client::roundtrip(arguments),
         BridgeCommand::Copy(arguments) => client::copy(arguments),
         BridgeCommand::Serve(arguments) => serve::run(arguments),
+        BridgeCommand::Card { command } => control::run(command),
         BridgeCommand::Pool(arguments) => pool::run(arguments),
         BridgeCommand::Bench(arguments) => bench::run(arguments),
     }

@@ -53,6 +53,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     client: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    card: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'static str>,
@@ -83,6 +85,10 @@ impl<'a> Line<'a> {
         match event {
             ServerEvent::Greeted { client, peer } => {
                 Self { event: "connected", client: Some(client), peer: Some(peer), ..line }
+            }
+            ServerEvent::CardAdded { card } => Self { event: "added", card: Some(card), ..line },
+            ServerEvent::CardRemoved { card } => {
+                Self { event: "removed", card: Some(card), ..line }
             }
             ServerEvent::Lost { peer, error } => Self {
                 event: "lost",
@@ -117,6 +123,7 @@ impl Counters {
     fn add(&mut self, event: &ServerEvent) {
         match event {
             ServerEvent::Greeted { .. } => self.clients += 1,
+            ServerEvent::CardAdded { .. } | ServerEvent::CardRemoved { .. } => {}
             ServerEvent::Lost { error, .. } => {
                 *self.lost.entry(error.stage.to_string()).or_default() += 1;
             }

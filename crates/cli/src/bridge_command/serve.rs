@@ -7,6 +7,7 @@ use crosslane::network::{MachineClock, Network, SharedKey, Trust};
 use crosslane::open::{AnyBus, AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
 use super::arguments::{RingArguments, ServeArguments};
+use super::control::Control;
 use super::monitor::{Monitor, ready_and_alive};
 use super::{open_network, random_key, read_key};
 use crate::error::{CommandError, Result, usage};
@@ -15,14 +16,17 @@ use crate::output;
 /// Name of the first card without a given one.
 pub const DEFAULT_NAME: &str = "fpga0";
 
-/// Splits `NAME=DEVICE`; without a name, a card is fpga0, fpga1 and so on by its place. An equals
-/// sign behind the colon of a device belongs to a path.
-fn card_name(text: &str, number: usize) -> Result<(String, DeviceName)> {
+/// Splits `NAME=DEVICE`; without a name, a card is fpga0, fpga1 and so on by its place, if it has
+/// one. An equals sign behind the colon of a device belongs to a path.
+pub fn card_name(text: &str, number: Option<usize>) -> Result<(String, DeviceName)> {
     let named = text.split_once('=').filter(|(name, _)| !name.contains(':'));
-    let (name, device) =
-        named.map_or_else(|| (format!("fpga{number}"), text), |(name, rest)| (name.into(), rest));
+    let (name, device) = match (named, number) {
+        (Some((name, device)), _) => (name.to_owned(), device),
+        (None, Some(number)) => (format!("fpga{number}"), text),
+        (None, None) => return Err(usage(format!("{text}: a card is named NAME=DEVICE"))),
+    };
     if name.is_empty() || name.contains('/') {
-        let why = format!("--device {text}: a card's name has no / and no : in it");
+        let why = format!("{text}: a card's name has no / and no : in it");
         return Err(usage(why));
     }
     Ok((name, device.parse()?))
@@ -33,7 +37,7 @@ fn card_names(texts: &[String]) -> Result<(Vec<String>, Vec<DeviceName>)> {
     let mut names: Vec<String> = Vec::new();
     let mut devices = Vec::new();
     for (number, text) in texts.iter().enumerate() {
-        let (name, device) = card_name(text, number)?;
+        let (name, device) = card_name(text, Some(number))?;
         if names.contains(&name) {
             let why = "another card has this name: write NAME=DEVICE for one of them";
             return Err(usage(format!("--device {text}: {name}: {why}")));
@@ -123,15 +127,25 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         let metrics =
             arguments.metrics.map(|address| monitor.serve(address, &clock)).transpose()?;
         let tell = move |event: &ServerEvent| monitor.tell(event);
+        let control = arguments.control.as_deref().map(Control::listen).transpose()?;
         let (server, name) = server((&network, &clock), cards, options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
+        let changes = server.changes();
         let metrics = metrics.map(|address| format!("counters: http://{address}/metrics\n"));
         output::print(&format!(
             "serving {list} at {address}\nnetwork: {name}, because {why}\n{}",
             metrics.unwrap_or_default()
         ))?;
-        server.serve(listener, ready_and_alive(&clock, &address)).await?;
+        let beside = async {
+            let obeying = async {
+                if let Some(control) = control {
+                    control.obey(&changes).await;
+                }
+            };
+            futures_util::join!(ready_and_alive(&clock, &address), obeying);
+        };
+        server.serve(listener, beside).await?;
         Ok(())
     })
 }
@@ -181,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_card_has_the_name_that_is_given() {
-        let read = |text| card_name(text, 3).ok().map(|(name, device)| (name, device.to_string()));
+        let read =
+            |text| card_name(text, Some(3)).ok().map(|(name, device)| (name, device.to_string()));
         let is = |name: &str, device: &str| Some((name.to_owned(), device.to_owned()));
         assert_eq!(read("lab:kc705"), is("fpga3", "lab:kc705"));
         assert_eq!(read("big=lab:sbdt/pac"), is("big", "lab:sbdt/pac"));
@@ -195,5 +210,7 @@ mod tests {
         };
         assert_eq!(names(&["null:", "a=null:", "null:"]).unwrap().0, ["fpga0", "a", "fpga2"]);
         assert!(names(&["null:", "fpga0=null:"]).is_err());
+        let error = card_name("mem:4K", None).unwrap_err().to_string();
+        assert_eq!(error, "mem:4K: a card is named NAME=DEVICE");
     }
 }

@@ -17,7 +17,8 @@ use crate::served::Served;
 
 /// A card whose model is fast.
 const DEVICE: &str = "lab:sbdt:crosslane";
-const MIB: usize = 1 << 20;
+/// Bytes of a MiB.
+pub const MIB: usize = 1 << 20;
 
 /// A server, until it is dropped.
 pub struct Server {
@@ -35,11 +36,13 @@ impl Drop for Server {
     }
 }
 
+/// Path of the program.
 pub fn program() -> &'static str {
     env!("CARGO_BIN_EXE_crosslane")
 }
 
 impl Server {
+    /// Starts one with these arguments, separated by blanks.
     pub fn with(mut command: Command, arguments: &str) -> Self {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
         command.stderr(Stdio::null());
@@ -78,12 +81,13 @@ pub fn succeed(mut command: Command) -> serde_json::Value {
     document(&run.stdout)
 }
 
+/// An empty folder of a test.
 pub fn folder(name: &str) -> PathBuf {
     crate::run::folder(&format!("bridge/{name}"))
 }
 
 /// A file whose bytes depend on their place.
-fn file(folder: &Path, name: &str, bytes: usize) -> String {
+pub fn file(folder: &Path, name: &str, bytes: usize) -> String {
     let path = folder.join(name);
     let mut file = std::fs::File::create(&path).expect("it can be made");
     let mut word = bytes as u64;
@@ -102,15 +106,16 @@ fn file(folder: &Path, name: &str, bytes: usize) -> String {
 }
 
 /// Writes a key file that its owner alone may read.
-fn write_key(path: &str, key: &str) {
+pub fn write_key(path: &str, key: &str) {
     use std::os::unix::fs::OpenOptionsExt;
     let mut options = std::fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(key.as_bytes())).expect("it can be written");
 }
 
+/// Compares two files.
 #[track_caller]
-fn assert_same(one: &str, other: &str) {
+pub fn assert_same(one: &str, other: &str) {
     let (one, other) = (std::fs::File::open(one), std::fs::File::open(other));
     let (one, other) = (one.expect("there"), other.expect("there"));
     let length = |file: &std::fs::File| file.metadata().expect("readable").len();
@@ -298,12 +303,32 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     }
     succeed(client(&put));
     let left = spawn();
+    wait_until_connected(&server.address);
     std::thread::sleep(Duration::from_millis(450));
     drop(server);
     let Run { code, stderr, .. } = left.wait_with_output().expect("it ends").into();
     assert_eq!(code, 1, "{stderr}");
     assert!(stderr.contains("error: "), "{stderr}");
     let _ = std::fs::remove_dir_all(folder);
+}
+
+/// Waits until a program of this machine has a connection to an address.
+fn wait_until_connected(address: &str) {
+    let port = address.rsplit(':').next().and_then(|port| port.parse().ok());
+    let port: u16 = port.expect("an address has a port");
+    let is_there = |line: &str| {
+        // Number, local and remote address, state; 01 is established.
+        let fields: Vec<&str> = line.split_whitespace().take(4).collect();
+        fields.len() == 4 && fields[2].ends_with(&format!(":{port:04X}")) && fields[3] == "01"
+    };
+    for _ in 0..600 {
+        let connections = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        if connections.lines().any(is_there) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("nobody connects to {address}");
 }
 
 #[test]
@@ -321,6 +346,7 @@ fn a_restarted_server_is_waited_for() {
     let address = server.address.clone();
     let mut put = client(format!("put {sent} {address}/fpga0 --network tls --retries 12 --json"));
     let put = put.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    wait_until_connected(&address);
     std::thread::sleep(Duration::from_millis(450));
     drop(server);
     std::thread::sleep(Duration::from_millis(450));

@@ -14,15 +14,15 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 48] = [
+const PAGES: [&str; 51] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
     "validate", "compare", "fit", "device", "device list", "device info", "device bind",
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get", "bridge pool",
-    "bridge roundtrip", "bridge copy", "bridge bench", "completions", "calibrate", "manual",
-    "merge", "ui",
+    "bridge card", "bridge card add", "bridge card remove", "bridge roundtrip", "bridge copy",
+    "bridge bench", "completions", "calibrate", "manual", "merge", "ui",
 ];
 
 /// Examples of `validate` that have a test of their own.
@@ -95,8 +95,9 @@ fn examples_of(page: &str) -> Vec<String> {
     // `a_validation_names_the_constants_that_matter` types these.
     examples.retain(|example| !VALIDATIONS.contains(&example.as_str()));
     // Servers do not end, and no other nodes are there; those of this machine have a server.
-    let is_elsewhere =
-        |example: &str| ["node:", "one:", "10.0.0.2:"].iter().any(|node| example.contains(node));
+    let is_elsewhere = |example: &str| {
+        ["node:", "one:", "10.0.0.2:", "bridge.sock"].iter().any(|node| example.contains(node))
+    };
     let is_server = |example: &str| {
         ["bridge serve", "lab serve", "ui"].iter().any(|server| example.starts_with(server))
     };

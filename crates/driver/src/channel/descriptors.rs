@@ -198,7 +198,7 @@ pub(super) fn pieces<B: Bus>(
         Target::CardToCard { to, bytes, .. } => {
             parts(*bytes).map(|(offset, length)| (BusAddress(to + offset), length)).collect()
         }
-        Target::Peer(memory, part) => parts(target.bytes())
+        Target::Peer(memory, part) | Target::PeerToCard(memory, part, _) => parts(target.bytes())
             .map(|(offset, length)| (memory.address(part.start + offset), length))
             .collect(),
         Target::Bus(address, bytes) => parts(*bytes)

@@ -74,7 +74,8 @@ pub struct ChannelOptions {
     /// Let data TLPs pass earlier ones (relaxed ordering).
     pub relaxed_ordering: bool,
     /// Move data to or from addresses of the card's memory instead of a stream (H2C 0 and C2H 0, if
-    /// the engine supports it). Targets are then [`Target::Card`] or [`Target::CardToCard`].
+    /// the engine supports it). Targets are then [`Target::Card`],
+    /// [`Target::CardToCard`] or [`Target::PeerToCard`].
     pub card_memory: bool,
 }
 
@@ -134,6 +135,10 @@ pub enum Target<B: Bus> {
     /// A part of a peer's memory, in bytes, which the card reads into its stream (H2C); see
     /// [`PeerMemory::target`].
     Peer(PeerMemory<B>, Range<u64>),
+    /// A part of a peer's memory, in bytes, which the card reads into its own, and the card address
+    /// that it goes to (H2C with [`card_memory`](ChannelOptions::card_memory), not with a table);
+    /// see [`PeerMemory::target_in_card`].
+    PeerToCard(PeerMemory<B>, Range<u64>, u64),
     /// A bus address and a length in bytes (peer channels); see
     /// [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
@@ -235,9 +240,10 @@ impl<B: Bus> Target<B> {
     /// Returns the length of the transfer in bytes.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Buffer(_, part) | Self::Card(_, part, _) | Self::Peer(_, part) => {
-                part.end.saturating_sub(part.start)
-            }
+            Self::Buffer(_, part)
+            | Self::Card(_, part, _)
+            | Self::Peer(_, part)
+            | Self::PeerToCard(_, part, _) => part.end.saturating_sub(part.start),
             Self::CardToCard { bytes, .. } | Self::Bus(_, bytes) => *bytes,
         }
     }

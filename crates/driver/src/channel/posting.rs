@@ -158,11 +158,14 @@ impl<B: Bus> Channel<B> {
             }
             // Accepted by check_card.
             (Target::CardToCard { .. }, _) => None,
-            (Target::Peer(memory, part), ChannelKind::H2c) => {
+            (
+                Target::Peer(memory, part) | Target::PeerToCard(memory, part, _),
+                ChannelKind::H2c,
+            ) => {
                 memory.check(&self.device, part)?;
                 None
             }
-            (Target::Peer(..), ChannelKind::C2h | ChannelKind::Peer) => {
+            (Target::Peer(..) | Target::PeerToCard(..), ChannelKind::C2h | ChannelKind::Peer) => {
                 return Err(self.refused(InvalidArgument, "H2C channels read a peer's memory"));
             }
             (Target::Bus(address, bytes), ChannelKind::Peer) => {
@@ -204,16 +207,19 @@ impl<B: Bus> Channel<B> {
     fn check_card(&self, target: &Target<B>) -> Result<()> {
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let problem = match (target, self.options.card_memory) {
+            (Target::PeerToCard(..), true) if is_table => {
+                "descriptors of a table mean card address 0: reads into the card need a ring".into()
+            }
             (Target::Card(_, _, card), true) if is_table && *card != 0 => format!(
                 "card address {card:#x} was asked for, and descriptors of a table mean address 0"
             ),
-            (Target::Card(_, part, card), true)
+            (Target::Card(_, part, card) | Target::PeerToCard(_, part, card), true)
                 if card.checked_add(part.end.saturating_sub(part.start)).is_none() =>
             {
                 let bytes = part.end.saturating_sub(part.start);
                 format!("no card has memory behind address {card:#x} for {bytes} B")
             }
-            (Target::Card(..), false) => {
+            (Target::Card(..) | Target::PeerToCard(..), false) => {
                 "it was not opened for the card's memory, and a card address was given".to_owned()
             }
             (Target::CardToCard { .. }, _) => return self.check_copy(target),
@@ -335,7 +341,9 @@ impl<B: Bus> Channel<B> {
             let last = ready.pieces.len().saturating_sub(1);
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
             let mut next = match ready.transfer.target {
-                Target::Card(_, _, card) | Target::CardToCard { from: card, .. } => card,
+                Target::Card(_, _, card)
+                | Target::PeerToCard(_, _, card)
+                | Target::CardToCard { from: card, .. } => card,
                 Target::Buffer(..) | Target::Peer(..) | Target::Bus(..) => 0,
             };
             let in_memory = self.options.card_memory;

@@ -198,7 +198,9 @@ impl<B: Bus> Channel<B> {
     fn path(&self) -> Vec<FunctionInfo> {
         let functions = &self.slot.shared.functions;
         let far_end = match self.pending.front().map(|pending| &pending.target) {
-            Some(Target::Peer(memory, _)) => Some(PathEnd::Function(memory.function())),
+            Some(Target::Peer(memory, _) | Target::PeerToCard(memory, ..)) => {
+                Some(PathEnd::Function(memory.function()))
+            }
             Some(Target::Bus(address, _)) => {
                 let holds = |info: &&FunctionInfo| info.bars.iter().any(|b| b.contains(*address));
                 functions.iter().find(holds).map(|info| PathEnd::Function(info.id))

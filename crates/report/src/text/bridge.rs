@@ -71,6 +71,9 @@ pub fn bridge_copy(copy: &BridgeCopy, why_network: &str, columns: Columns) -> St
     if let Some(checksum) = &copy.crc32 {
         page += &format!("CRC-32 {checksum}, the same at both ends\n");
     }
+    if let Some(route) = copy.transfers.iter().find_map(|report| report.route.as_ref()) {
+        page += &format!("within the server: {route}\n");
+    }
     page += &format!("network: {}, because {why_network}\n", copy.network);
     let rate = |report: &BridgeReport| rate(report.bytes, report.elapsed_ps);
     let reports = copy.transfers.iter().zip(&copy.why_not_faster);

@@ -48,7 +48,7 @@ const PATHS: [Path; 3] = [Path::ToFpga, Path::FromFpga, Path::RoundTrip];
 const fn figure(path: Path) -> (&'static str, &'static str) {
     let quantity = match path {
         Path::ToFpga => "bridged_remote_to_fpga",
-        Path::FromFpga | Path::ToPeer => "bridged_fpga_to_remote",
+        Path::FromFpga | Path::ToPeer | Path::WithinNode => "bridged_fpga_to_remote",
         Path::RoundTrip => "bridged_round_trip",
     };
     (quantity, "512 MB; 8 MB buffers")

@@ -77,6 +77,11 @@ impl Scene {
         let text = shipped().iter().find(|lab| lab.name == "kc705").expect("it is shipped").text;
         let lab = Lab::from_text("two cards", &format!("{text}{SECOND}")).expect("it is a lab");
         let lab = lab.with_variant("crosslane").expect("it has the variant");
+        Self::of(&lab, ps_per_byte)
+    }
+
+    /// Makes a scene of a lab.
+    pub fn of(lab: &Lab, ps_per_byte: u64) -> Self {
         let simulation = Simulation::new(lab.build_engines(1).expect("it can be built"));
         let bus = simulation.bus(HostId(0));
         let network = Network::new(bus.clone(), ps_per_byte);
@@ -115,10 +120,15 @@ impl Scene {
             serve_while(self.server(cards, options, told).await, SERVER, program).await
         });
         let result = result.expect("nothing hangs");
-        assert_eq!(self.network.registrations(), 0, "registrations are given back");
-        assert_eq!(self.simulation.memory_in_use(HostId(0)), self.before, "nothing is left behind");
+        self.check_empty();
         let events = events.borrow().clone();
         (result, events)
+    }
+
+    /// Checks that nothing is left behind.
+    pub fn check_empty(&self) {
+        assert_eq!(self.network.registrations(), 0, "registrations are given back");
+        assert_eq!(self.simulation.memory_in_use(HostId(0)), self.before, "nothing is left behind");
     }
 
     pub async fn server(

@@ -45,6 +45,31 @@ fn a_card_reads_the_memory_of_another() {
     });
 }
 
+/// Bytes of any place and length, from memory to memory.
+#[test]
+fn a_card_reads_a_peers_memory_into_its_own() {
+    run_on(LAB, ["fpga1", "fpga5"], async |[reader, source]| {
+        let (seed, bytes) = (9, 9 * PAGE);
+        fill(&source, 0, bytes, seed).await;
+        let memory = reader.peer_memory(source.function().id, CARD_MEMORY_BAR).await.unwrap();
+        let options = ChannelOptions::default().with_card_memory(true);
+        let mut h2c = reader.channel(ChannelKind::H2c, 0, options).await.unwrap();
+        let mut c2h = reader.channel(ChannelKind::C2h, 0, options).await.unwrap();
+        for (from, to, length) in [(0, 0, 4), (4096, 77, 4097), (13, 1 << 20, 5 * PAGE + 3)] {
+            let into = memory.target_in_card(from..from + length, to);
+            h2c.transfer(self::to(into, VISIBLE)).await.unwrap();
+            let back = empty(&reader, length).await;
+            let target = Target::Card(back.clone(), 0..length, to);
+            c2h.transfer(self::to(target, VISIBLE)).await.unwrap();
+            let expected = &pattern(seed, 0, bytes)[from as usize..(from + length) as usize];
+            assert!(contents(&back) == expected, "{length} B from {from} to {to}");
+        }
+        h2c.close().await.unwrap();
+        c2h.close().await.unwrap();
+        memory.close().await.unwrap();
+    });
+}
+
 /// With redirection and an IOMMU the BAR is mapped for the reader, as long as it is open.
 #[test]
 fn a_peers_bar_is_mapped_behind_an_iommu() {
@@ -89,6 +114,7 @@ fn reads_of_peers_that_cannot_be_are_refused() {
         said.push(failure(c2h.transfer(to(memory.target(0..64), VISIBLE)).await));
         let mut other = channel(&source, ChannelKind::H2c).await;
         said.push(failure(other.transfer(to(memory.target(0..64), VISIBLE)).await));
+        said.push(failure(other.transfer(to(memory.target_in_card(0..64, 0), VISIBLE)).await));
         other.close().await.unwrap();
         let options = ChannelOptions::default().with_card_memory(true);
         let mut own = reader.channel(ChannelKind::H2c, 0, options).await.unwrap();

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cards that come to a server and leave it while it serves others.
+
+use std::cell::RefCell;
+use std::pin::pin;
+use std::rc::Rc;
+
+use crosslane_driver::Buffer;
+use crosslane_host::ErrorKind::{Failed, InvalidArgument, LinkDown, NotFound};
+use crosslane_host::{Bus, Clock, Rdma, RemoteAccess};
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::{mpsc, oneshot};
+use futures_util::future::{Either, FutureExt, Shared as SharedFuture, select};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::shares::Shares;
+use super::{ServedCard, ServerEvent, ServerOptions, Shared};
+use crate::card::Card;
+use crate::deadline::after;
+use crate::error::{At, BridgeError, Result};
+use crate::messages::MAX_NAME_BYTES;
+use crate::served::{Core, Served};
+use crate::slots::Ring;
+use crate::stage::Stage;
+
+/// Time between two looks whether the last client of a removed card has gone.
+const LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
+
+/// Most cards of a server.
+const MOST_CARDS: usize = 1024;
+
+/// A change of a running server's cards, and the one that hears how it ended.
+pub(super) enum Change<B: Bus> {
+    Add(String, Served<B>, oneshot::Sender<Result<()>>),
+    Remove(String, oneshot::Sender<Result<()>>),
+}
+
+/// Adds cards to a server that runs, and removes them.
+pub struct CardChanges<B: Bus>(pub(super) mpsc::UnboundedSender<Change<B>>);
+
+impl<B: Bus> Clone for CardChanges<B> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// A card's engine at work, and who hears how that ended: nobody, unless the card was removed.
+pub(super) type Worker<B> = (Card<B>, oneshot::Sender<Result<()>>);
+
+/// The sign that a card is being removed.
+pub(super) struct Leaving {
+    sign: SharedFuture<oneshot::Receiver<()>>,
+    give: RefCell<Option<oneshot::Sender<()>>>,
+}
+
+impl Leaving {
+    fn new() -> Self {
+        let (give, sign) = oneshot::channel();
+        Self { sign: sign.shared(), give: RefCell::new(Some(give)) }
+    }
+
+    /// Whether the card is being removed.
+    pub fn is_begun(&self) -> bool {
+        self.give.borrow().is_none()
+    }
+
+    /// Completes when the card is being removed.
+    pub fn sign(&self) -> impl Future<Output = ()> + use<> {
+        self.sign.clone().map(drop)
+    }
+
+    /// Has all transfers of the card end.
+    fn begin(&self) {
+        drop(self.give.borrow_mut().take());
+    }
+}
+
+impl<B: Bus> CardChanges<B> {
+    /// Adds a card under a name that no other card has.
+    ///
+    /// # Errors
+    /// A name that is taken or too long, a card that cannot be served, memory that cannot be
+    /// allocated or registered, and a server that has ended.
+    pub async fn add(&self, name: &str, card: impl Into<Served<B>>) -> Result<()> {
+        let (told, hear) = oneshot::channel();
+        self.ask(Change::Add(name.to_owned(), card.into(), told), hear).await
+    }
+
+    /// Removes a card: its transfers end with an error, and once no client can use its memory any
+    /// more its channels are closed. Complete when nothing of it is left.
+    ///
+    /// # Errors
+    /// No such card, one whose channels do not close, and a server that has ended.
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        let (told, hear) = oneshot::channel();
+        self.ask(Change::Remove(name.to_owned(), told), hear).await
+    }
+
+    async fn ask(&self, change: Change<B>, hear: oneshot::Receiver<Result<()>>) -> Result<()> {
+        let over = || BridgeError::new(Stage::Request, LinkDown, "the server has ended");
+        self.0.unbounded_send(change).map_err(|_| over())?;
+        hear.await.map_err(|_| over())?
+    }
+}
+
+/// Runs the engines of cards until no more can come and all have closed their channels.
+pub(super) async fn work<B: Bus>(mut hired: mpsc::UnboundedReceiver<Worker<B>>) -> Result<()> {
+    let mut working = FuturesUnordered::new();
+    let mut is_open = true;
+    let run = |(card, told): Worker<B>| async move {
+        let result = card.run().await;
+        // A card that was not removed ends its server.
+        told.send(result).map_or_else(|result| result, |()| Ok(()))
+    };
+    while is_open || !working.is_empty() {
+        let next = match (is_open, working.is_empty()) {
+            (true, true) => Either::Left(hired.next().await),
+            (false, _) => Either::Right(working.next().await),
+            (true, false) => match select(hired.next(), working.next()).await {
+                Either::Left((next, _)) => Either::Left(next),
+                Either::Right((ended, _)) => Either::Right(ended),
+            },
+        };
+        match next {
+            Either::Left(Some(worker)) => working.push(run(worker)),
+            Either::Left(None) => is_open = false,
+            Either::Right(Some(result)) => result?,
+            Either::Right(None) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes the changes that are asked for; never ends.
+pub(super) async fn change<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
+    mut changes: mpsc::UnboundedReceiver<Change<B>>,
+    hire: mpsc::UnboundedSender<Worker<B>>,
+) -> Result<()> {
+    let mut leaving = FuturesUnordered::new();
+    loop {
+        let change = if leaving.is_empty() {
+            changes.next().await
+        } else {
+            match select(changes.next(), leaving.next()).await {
+                Either::Left((change, _)) => change,
+                Either::Right(_) => continue,
+            }
+        };
+        match change {
+            Some(Change::Add(name, card, told)) => {
+                let added = shared.add(&name, card, &hire).await;
+                if added.is_ok() {
+                    (shared.tell)(&ServerEvent::CardAdded { card: name });
+                }
+                // Whoever asked may have gone.
+                let _ = told.send(added);
+            }
+            Some(Change::Remove(name, told)) => match shared.card(&name) {
+                Ok(card) => {
+                    card.leaving.begin();
+                    leaving.push(shared.remove(card, told));
+                }
+                Err(error) => drop(told.send(Err(error))),
+            },
+            // The server itself has a sender.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
+    /// Returns the cards that are served.
+    pub fn served(&self) -> Vec<Rc<ServedCard<B, R>>> {
+        let places = self.places.borrow();
+        places.iter().filter(|place| !place.leaving.is_begun()).cloned().collect()
+    }
+
+    /// Returns the card of a name.
+    pub fn card(&self, name: &str) -> Result<Rc<ServedCard<B, R>>> {
+        let served = self.served();
+        served.iter().find(|place| place.name == name).cloned().ok_or_else(|| {
+            let have: Vec<&str> = served.iter().map(|place| place.name.as_str()).collect();
+            let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
+            let why = format!("there is no card {name}: this server has {have}");
+            BridgeError::new(Stage::Request, NotFound, why)
+        })
+    }
+
+    /// Sets a card up: its rings, and the work of its engine.
+    pub async fn add(
+        &self,
+        name: &str,
+        card: Served<B>,
+        hire: &mpsc::UnboundedSender<Worker<B>>,
+    ) -> Result<()> {
+        self.check(name, &card)?;
+        let ServerOptions { slots, slot_bytes, .. } = self.options;
+        let (size, none) = ((slots, slot_bytes), RemoteAccess::NONE);
+        let to_card = Ring::new(card.device(), &self.rdma, size, none).await?;
+        let from_card = Ring::new(card.device(), &self.rdma, size, none).await?;
+        let mut ended = None;
+        let core = match card {
+            Served::Engine(device) => {
+                let (worker, orders) = Card::new(device.clone(), self.options.card);
+                let (told, hear) = oneshot::channel();
+                let gone = |_| BridgeError::new(Stage::Dma, Failed, "no card works any more");
+                hire.unbounded_send((worker, told)).map_err(gone)?;
+                ended = Some(hear);
+                Core::Engine(device, orders)
+            }
+            Served::Memory(memory) => Core::of_memory(&memory, &self.rdma).await?,
+            Served::Null => Core::Null,
+        };
+        let (name, shares, leaving) = (name.to_owned(), Shares::default(), Leaving::new());
+        let ended = RefCell::new(ended);
+        let place = ServedCard { name, core, to_card, from_card, shares, leaving, ended };
+        self.places.borrow_mut().push(Rc::new(place));
+        Ok(())
+    }
+
+    fn check(&self, name: &str, card: &Served<B>) -> Result<()> {
+        let places = self.places.borrow();
+        let problem = if name.is_empty() || name.len() > MAX_NAME_BYTES {
+            format!("{name}: a name has 1 to {MAX_NAME_BYTES} B")
+        } else if places.iter().any(|place| place.name == name) {
+            format!("two cards have the name {name}")
+        } else if places.len() >= MOST_CARDS {
+            format!("a server has at most {MOST_CARDS} cards")
+        } else if let Some(problem) = card.problem() {
+            problem
+        } else {
+            return Ok(());
+        };
+        Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
+    }
+
+    /// Frees a card once its transfers have ended.
+    async fn remove(&self, card: Rc<ServedCard<B, R>>, told: oneshot::Sender<Result<()>>) {
+        // Its transfers end now; what a client's network may still use comes back when its
+        // connection is closed.
+        let is_free = |card: &Rc<ServedCard<B, R>>| {
+            let counts = [&card.to_card, &card.from_card].map(|ring| ring.credits.counts());
+            // One is here, one among the server's cards.
+            Rc::strong_count(card) <= 2 && counts.iter().all(|(all, free)| all == free)
+        };
+        while !is_free(&card) {
+            self.clock.sleep_until(after(&self.clock, LOOK)).await;
+        }
+        self.places.borrow_mut().retain(|place| !Rc::ptr_eq(place, &card));
+        let name = card.name.clone();
+        let removed = match Rc::try_unwrap(card) {
+            Ok(card) => free(card).await,
+            // Nobody can have got it again.
+            Err(_) => Ok(()),
+        };
+        (self.tell)(&ServerEvent::CardRemoved { card: name });
+        // Whoever asked may have gone.
+        let _ = told.send(removed);
+    }
+}
+
+/// Closes a card's channels and gives back its memory.
+async fn free<B: Bus, R: Rdma<Memory = B::Memory>>(card: ServedCard<B, R>) -> Result<()> {
+    let ServedCard { core, to_card, from_card, ended, .. } = card;
+    let buffers: [Option<Buffer<B>>; 2] = [to_card.buffer, from_card.buffer];
+    // Without orders to come, the engine's work ends.
+    drop(core);
+    let closed = match ended.into_inner() {
+        Some(ended) => ended.await.unwrap_or(Ok(())),
+        None => Ok(()),
+    };
+    for buffer in buffers.into_iter().flatten() {
+        buffer.unregister().await.at(Stage::Registration)?;
+    }
+    closed
+}
+
+/// Runs a transfer until it ends, or one of its cards is removed: then it fails with the bytes that
+/// have arrived, of all of them.
+pub(super) async fn unless_removed<B: Bus, R: Rdma<Memory = B::Memory>, T>(
+    cards: [Option<&ServedCard<B, R>>; 2],
+    running: impl Future<Output = Result<T>>,
+    arrived: impl Fn() -> (u64, u64),
+) -> Result<T> {
+    let [first, other] = cards.map(|card| async move {
+        match card {
+            Some(card) => {
+                card.leaving.sign().await;
+                card.name.clone()
+            }
+            None => std::future::pending().await,
+        }
+    });
+    let (first, other, running) = (pin!(first), pin!(other), pin!(running));
+    let gone = select(first, other);
+    match select(running, gone).await {
+        Either::Left((result, _)) => result,
+        Either::Right((gone, _)) => {
+            let (name, _) = gone.factor_first();
+            let why = format!("{name} was removed from this server");
+            let (arrived_bytes, total_bytes) = arrived();
+            Err(BridgeError::new(Stage::Dma, LinkDown, why).arrived(arrived_bytes, total_bytes))
+        }
+    }
+}
