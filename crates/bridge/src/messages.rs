@@ -19,8 +19,8 @@ pub const VERSION: u16 = 4;
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
 pub const MAX_SENTENCE_BYTES: usize = 1024;
-/// Most bytes of a transfer whose data travel within its messages: what one message holds beside the
-/// longest request, or the longest report of such a transfer, and the seal.
+/// Most bytes of a transfer whose data travel within its messages: what one message holds beside
+/// the longest request, or the longest report of such a transfer, and the seal.
 pub const MOST_CARRIED_BYTES: u64 = 3840;
 /// Bytes added to a message by encryption.
 pub const SEAL_BYTES: usize = 16;
@@ -76,7 +76,8 @@ pub struct TransferRequest {
     pub bytes: u64,
     /// Bytes at its start that have arrived before and are not moved again.
     pub first: u64,
-    /// Data within the messages, at most [`MOST_CARRIED_BYTES`], in place of a source or destination.
+    /// Data within the messages, at most [`MOST_CARRIED_BYTES`], in place of a source or
+    /// destination.
     pub carried: Option<Carried>,
     /// Source of the data (to the FPGA, round trip).
     pub source: Option<RemoteMemory>,
@@ -108,6 +109,7 @@ pub struct PeerTarget {
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "nearly all requests are transfers")]
 pub enum Request {
     /// List the cards.
     Cards,

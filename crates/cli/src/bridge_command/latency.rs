@@ -24,8 +24,8 @@ const DIGITS: u8 = 3;
 pub struct Latency {
     path: &'static str,
     bytes: u64,
-    /// `whole`, as the client has it; `messages`, what that is longer than the server's time from the
-    /// request until all had arrived; or the stage, as the server has it.
+    /// `whole`, as the client has it; `messages`, what that is longer than the server's time from
+    /// the request until all had arrived; or the stage, as the server has it.
     part: String,
     count: u64,
     min_us: f64,
