@@ -109,7 +109,6 @@ pub struct PeerTarget {
 
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(clippy::large_enum_variant, reason = "nearly all requests are transfers")]
 pub enum Request {
     /// List the cards.
     Cards,

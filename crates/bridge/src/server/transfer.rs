@@ -136,8 +136,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Makes the transfer; a copy within this node has the card that it goes to. Also returns the
-    /// data that the answer carries. An error carries the bytes that have arrived, if its stages have
-    /// begun.
+    /// data that the answer carries. An error carries the bytes that have arrived, if its stages
+    /// have begun.
     pub async fn run(
         &self,
         target: Option<&ServedCard<B, R>>,

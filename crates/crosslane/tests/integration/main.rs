@@ -67,6 +67,6 @@ fn an_own_device_adds_up_and_reports() {
 
 #[test]
 fn a_bridge_moves_memory_there_and_back() {
-    let expected = "put: 4194304 B in 706.038 us\nget: 4194304 B in 617.611 us\n";
+    let expected = "put: 4194304 B in 706.039 us\nget: 4194304 B in 617.611 us\n";
     assert_eq!(run("bridge"), expected);
 }
