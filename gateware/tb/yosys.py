@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Runs commands of yosys, separated by semicolons, in a process of its own: `yosys.py COMMANDS`.
 
-Its wheel is a native library for Python and has no program. What yosys says goes to standard
+Its wheel is a native library for Python and has no program. Output of yosys goes to standard
 output, and a command that fails ends the process with status 1.
 """
 

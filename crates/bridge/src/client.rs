@@ -73,14 +73,9 @@ setters!(TransferOptions {
 
 impl TransferOptions {
     /// Whether messages carry the data of a put or get of so many bytes.
-    const fn carries(&self, bytes: u64) -> bool {
-        let most = if self.carried_bytes < MOST_CARRIED_BYTES {
-            self.carried_bytes
-        } else {
-            MOST_CARRIED_BYTES
-        };
-        let is_plain = matches!(self.mode, Mode::Pipelined) && self.chunk_bytes.is_none();
-        is_plain && self.first == 0 && bytes <= most
+    fn carries(&self, bytes: u64) -> bool {
+        let is_plain = self.mode == Mode::Pipelined && self.chunk_bytes.is_none();
+        is_plain && self.first == 0 && bytes <= self.carried_bytes.min(MOST_CARRIED_BYTES)
     }
 }
 

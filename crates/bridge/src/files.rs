@@ -305,10 +305,10 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         let go = async |client: &Client<R, C>, options, progress: &dyn Fn(u64)| {
             client.copy(from, peer.clone(), bytes, &options, progress).await
         };
-        // The two servers have compared it.
+        // Two servers compare it.
         let is_compared = !peer.server.is_empty();
-        let copied = self.transfer(0..bytes, (bytes, is_compared), &mut outcome, watch, go).await?;
-        outcome.checksum = copied.filter(|_| is_compared);
+        outcome.checksum =
+            self.transfer(0..bytes, (bytes, is_compared), &mut outcome, watch, go).await?;
         Ok(outcome)
     }
 

@@ -178,8 +178,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
 
     /// Returns the card of a name.
     pub fn card(&self, name: &str) -> Result<Rc<ServedCard<B, R>>> {
-        let served = self.served();
-        served.iter().find(|place| place.name == name).cloned().ok_or_else(|| {
+        let is_it = |place: &&Rc<ServedCard<B, R>>| place.name == name && !place.leaving.is_begun();
+        let found = self.places.borrow().iter().find(is_it).cloned();
+        found.ok_or_else(|| {
+            let served = self.served();
             let have: Vec<&str> = served.iter().map(|place| place.name.as_str()).collect();
             let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
             let why = format!("there is no card {name}: this server has {have}");

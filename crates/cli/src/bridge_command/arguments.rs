@@ -3,9 +3,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Subcommand, ValueHint};
-use crosslane::bridge::{CardAddress, CardName, Mode, Path};
+use crosslane::bridge::{BridgeError, CardAddress, CardName, Mode, Path};
 use crosslane::experiment::{SizeRange, parse_size};
 use crosslane::network::Provider;
 
@@ -287,7 +288,7 @@ pub struct RoundtripArguments {
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
     /// The card: SERVER/CARD.
-    #[arg(value_parser = parse_card)]
+    #[arg(value_parser = parse_card::<CardName>)]
     pub target: CardName,
     /// Write the data that come back into this file instead of comparing them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -308,10 +309,10 @@ of one server the target's engine reads the source's memory, where their way doe
 the root complex, else data go through the server's memory; the output says which.")]
 pub struct CopyArguments {
     /// Source: SERVER/CARD or SERVER/CARD:ADDRESS, without SERVER/ with --servers.
-    #[arg(value_parser = parse_card)]
+    #[arg(value_parser = parse_card::<CardName>)]
     pub source: CardName,
     /// Destination as the first server reaches it: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_card)]
+    #[arg(value_parser = parse_card::<CardName>)]
     pub target: CardName,
     /// Number of bytes.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -382,7 +383,8 @@ it the reason for each pair that fails. With --mode both the ratio is compared w
 sum of the stages over the slowest, each alone.")]
 pub struct BenchArguments {
     /// A server that is there: SERVER/CARD or SERVER/CARD:ADDRESS.
-    #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device", "servers"])]
+    #[arg(value_parser = parse_card::<CardAddress>,
+        conflicts_with_all = ["lab", "device", "servers"])]
     pub target: Option<CardAddress>,
     /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
     /// chooses a variant.
@@ -442,10 +444,7 @@ fn parse_cards(text: &str) -> Result<CardNames, String> {
     text.split(',').map(parse_card).collect::<Result<_, _>>().map(CardNames)
 }
 
-fn parse_card(text: &str) -> Result<CardName, String> {
-    text.parse().map_err(|error: crosslane::bridge::BridgeError| error.why.to_string())
-}
-
-fn parse_target(text: &str) -> Result<CardAddress, String> {
-    text.parse().map_err(|error: crosslane::bridge::BridgeError| error.why.to_string())
+/// Parses a [`CardName`] or a [`CardAddress`].
+fn parse_card<T: FromStr<Err = BridgeError>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: BridgeError| error.why.to_string())
 }

@@ -37,7 +37,8 @@ pub struct Remote<'a> {
     pub network_name: String,
     why_network: String,
     arguments: &'a ClientArguments,
-    files: FileClient<Network, MachineClock>,
+    /// Its client.
+    pub files: FileClient<Network, MachineClock>,
     begun: Picoseconds,
     /// Its progress.
     pub shown: Shown,
@@ -141,6 +142,14 @@ pub fn place(address: &CardAddress) -> CardPlace {
     CardPlace { card: address.card.clone(), address: address.address }
 }
 
+/// Returns the far end of a copy as a server is told of it: between its own cards no network is
+/// needed.
+pub fn peer_of(server: &str, target: CardAddress) -> PeerTarget {
+    let CardAddress { server: other, card, address } = target;
+    let server = if other == server { String::new() } else { other };
+    PeerTarget { server, card, address }
+}
+
 /// Finds the cards of a file.
 fn all_of(arguments: &ClientArguments, cards: &CardNames) -> Result<Vec<CardAddress>> {
     found(arguments, &cards.0.iter().collect::<Vec<_>>())
@@ -221,10 +230,7 @@ pub fn copy(arguments: &CopyArguments) -> Result<()> {
     let cards = found(client, &[source, target])?;
     let [source, target] = cards.as_slice() else { unreachable!("two cards were looked for") };
     let mut remote = Remote::open(&source.server, client, *bytes)?;
-    let CardAddress { server, card, address } = target.clone();
-    // Between cards of one server no network is needed.
-    let server = if server == source.server { String::new() } else { server };
-    let peer = PeerTarget { server, card, address };
+    let peer = peer_of(&source.server, target.clone());
     let outcome = block_on(remote.files.copy(&place(source), &peer, *bytes, &remote.shown));
     let outcome = outcome.map_err(failed(Path::new(""), Path::new("")))?;
     remote.finish(&format!("{source} -> {target}"), &outcome)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge bench --servers`: the rate from each card of several servers to each other.
 
-use crosslane::bridge::messages::PeerTarget;
-use crosslane::bridge::{BridgeError, CardPlace, Client, TransferOptions};
+use crosslane::bridge::{BridgeError, CardAddress, CardPlace, Client, TransferOptions};
 use crosslane::experiment::BridgePlan;
 use crosslane::host::{Clock, Rdma};
 use crosslane::lab::Progress;
@@ -13,6 +12,7 @@ use futures_executor::block_on;
 use serde::Serialize;
 
 use super::arguments::{BenchArguments, ClientArguments};
+use super::client::peer_of;
 use super::servers::{connected, servers_of, survey_of};
 use crate::error::{CommandError, Result, usage};
 use crate::output::{self, shown};
@@ -144,9 +144,7 @@ async fn copies<R: Rdma, C: Clock>(
 ) -> Result<Vec<Picoseconds>, BridgeError> {
     let place = CardPlace { card: from.card.clone(), address: 0 };
     let Place { server, card } = to.clone();
-    // Between cards of one server no network is needed.
-    let server = if server == from.server { String::new() } else { server };
-    let peer = PeerTarget { server, card, address: 0 };
+    let peer = peer_of(&from.server, CardAddress { server, card, address: 0 });
     let mut times = Vec::new();
     for _ in 0..iterations {
         let outcome = client.copy(&place, peer.clone(), bytes, options, |_| {}).await?;

@@ -103,7 +103,7 @@ fn servers_by<'a>(
     }
 }
 
-/// What a server says of itself and its cards.
+/// A server's answer, of itself and its cards.
 pub struct Answer {
     /// Name of the network to it.
     pub network: String,

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::iter::once;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -112,13 +113,14 @@ pub fn run<'a>(
     }
     let mut remote = Remote::open(&cards[0].server, arguments, bytes)?;
     let ranges = stripes(bytes, cards.len());
-    let mut clients = Vec::new();
-    for card in cards {
-        clients.push(Remote::client(&card.server, arguments)?);
+    let mut others = Vec::new();
+    for card in &cards[1..] {
+        others.push(Remote::client(&card.server, arguments)?);
     }
     let all = All { watch: &remote.shown, arrived: RefCell::new(vec![0; ranges.len()]) };
-    let parts = ranges.iter().zip(cards).zip(&mut clients).enumerate();
-    let moving = parts.map(|(number, ((range, card), (client, _)))| {
+    let clients = once(&mut remote.files).chain(others.iter_mut().map(|(client, _)| client));
+    let parts = ranges.iter().zip(cards).zip(clients).enumerate();
+    let moving = parts.map(|(number, ((range, card), client))| {
         let watch = One { all: &all, number, card };
         async move {
             let moved = one(way, (file, range), card, client, &watch).await;
@@ -130,8 +132,8 @@ pub fn run<'a>(
         }
     });
     let moved = block_on(try_join_all(moving))?;
-    let mut networks: Vec<String> = Vec::new();
-    for (client, network) in clients {
+    let mut networks = vec![remote.network_name];
+    for (client, network) in others {
         block_on(client.close());
         if !networks.contains(&network) {
             networks.push(network);

@@ -334,7 +334,7 @@ mod tests {
             let Ok(Some(head)) = parsed(bytes, end) else { return };
             assert!(head.begun.len() < bytes.len() && bytes.ends_with(&head.begun));
             assert!(!head.path.contains('?') && !head.host.contains(['\r', '\n']));
-            // What follows is the body's, and changes nothing.
+            // Bytes behind it are the body's, and change nothing.
             let longer = parsed(&[bytes, b"GET / HTTP/1.1\r\n\r\n"].concat(), end);
             let longer = longer.unwrap().unwrap();
             assert_eq!((longer.method, longer.path), (head.method, head.path));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Network links, to the right of the trees: from the adapter at one end to that at the other.
 
+use std::collections::HashMap;
+
 use crosslane_results::topology::Network;
 use maud::{Markup, html};
 
@@ -30,10 +32,11 @@ impl<'a> Networks<'a> {
     /// Finds the adapters of the links; `right` is the right end of all cards. A link without a
     /// card at both ends is left out.
     pub fn new(networks: &'a [Network], cards: &[Card<'_>], right: f64) -> Self {
-        let end = |name: &str| {
-            let card = cards.iter().find_map(|card| find(card, name))?;
-            Some((card.left + card.width, card.middle()))
-        };
+        let mut places = HashMap::new();
+        if !networks.is_empty() {
+            cards.iter().for_each(|card| place(card, &mut places));
+        }
+        let end = |name: &str| places.get(name).copied();
         let cable = |network: &'a Network| {
             Some(Cable { network, ends: [end(&network.first)?, end(&network.second)?] })
         };
@@ -104,9 +107,8 @@ fn rate(network: &Network) -> String {
     format!("{}, {} B", megabytes(network.bytes_per_second), network.mtu_bytes)
 }
 
-fn find<'c, 'a>(card: &'c Card<'a>, name: &str) -> Option<&'c Card<'a>> {
-    if card.full_name == name {
-        return Some(card);
-    }
-    card.links.iter().find_map(|(_, below)| find(below, name))
+/// Notes the right ends of a card and of all to its right, by their names.
+fn place<'c>(card: &'c Card<'_>, places: &mut HashMap<&'c str, (f64, f64)>) {
+    places.entry(&card.full_name).or_insert((card.left + card.width, card.middle()));
+    card.links.iter().for_each(|(_, below)| place(below, places));
 }
