@@ -14,7 +14,7 @@ use crate::stage::Stage;
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
@@ -22,6 +22,13 @@ pub const MAX_SENTENCE_BYTES: usize = 1024;
 /// Most bytes of a transfer whose data travel within its messages: what one message holds beside
 /// the longest request, or the longest report of such a transfer, and the seal.
 pub const MOST_CARRIED_BYTES: u64 = 3840;
+/// Largest image that a card is reloaded with, bytes: the server has all of it in a file before the
+/// card is touched.
+pub const MOST_IMAGE_BYTES: u64 = 512 << 20;
+/// Longest ending of an image's file name, bytes.
+pub const MOST_ENDING_BYTES: usize = 8;
+/// Most bytes of the reasons in a [`Survey`], of all cards that are out of service.
+const MOST_OUTAGE_BYTES: usize = 480;
 /// Bytes added to a message by encryption.
 pub const SEAL_BYTES: usize = 16;
 
@@ -127,6 +134,58 @@ pub enum Request {
     Cancel,
     /// Describe the cards.
     Survey,
+    /// Reconfigure a card.
+    Reload(Box<ReloadRequest>),
+}
+
+/// A configuration or bitstream for a card, which the server reads and reloads the card with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadRequest {
+    /// Name of the card.
+    pub card: String,
+    /// The letters and digits behind the last point of the image's file name, by which programs
+    /// tell formats apart; may be empty.
+    pub ending: String,
+    /// Length of the image, bytes.
+    pub bytes: u64,
+    /// SHA-256 of the image.
+    pub sha256: [u8; 32],
+    /// The image in the client's memory.
+    pub source: RemoteMemory,
+    /// Time until the image has to be at the server, ps.
+    pub time_ps: u64,
+}
+
+impl ReloadRequest {
+    /// Checks that the numbers and names of a request are possible, before any of them is used.
+    ///
+    /// # Errors
+    /// The first that is not, with its value.
+    pub fn check(&self) -> Result<()> {
+        let Self { card, ending, bytes, source, .. } = self;
+        let problem = if !(1..=MOST_IMAGE_BYTES).contains(bytes) {
+            format!("an image of {bytes} B: 1 to {MOST_IMAGE_BYTES} are possible")
+        } else if card.len() > MAX_NAME_BYTES {
+            long_name(card)
+        } else if ending.len() > MOST_ENDING_BYTES
+            || !ending.bytes().all(|letter| letter.is_ascii_alphanumeric())
+        {
+            format!(
+                "the ending {:?} of the image's name: up to {MOST_ENDING_BYTES} letters and digits",
+                short(ending)
+            )
+        } else if !source.holds(0, *bytes) {
+            let (address, have) = (source.address, source.bytes);
+            format!("the image has {have} B from {address:#x} on, and {bytes} are needed")
+        } else {
+            return Ok(());
+        };
+        Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
+    }
+}
+
+fn long_name(card: &str) -> String {
+    format!("a card's name of {} B: at most {MAX_NAME_BYTES} are possible", card.len())
 }
 
 /// Most cards of an answer to [`Request::Survey`]: so many fit into a message.
@@ -161,6 +220,20 @@ pub struct CardState {
     pub slots: u32,
     /// See `slots`.
     pub free_slots: [u32; 2],
+    /// The reason for which it is out of service, shortened so that the message holds all.
+    pub outage: Option<String>,
+}
+
+impl Survey {
+    /// Shortens the reasons of outages to what a message holds.
+    pub(crate) fn shorten(&mut self) {
+        let out = self.cards.iter_mut().filter_map(|card| card.outage.as_mut());
+        let mut out: Vec<&mut String> = out.collect();
+        let most = MOST_OUTAGE_BYTES / out.len().max(1);
+        for why in &mut out {
+            **why = cut(why, most);
+        }
+    }
 }
 
 /// Kinds of cards.
@@ -212,6 +285,15 @@ pub enum Reply {
     Failed(Failure),
     /// The server and its cards.
     Survey(Survey),
+    /// The card was reloaded, and is served again.
+    Reloaded {
+        /// Bytes of the image as the server has it.
+        bytes: u64,
+        /// SHA-256 of these.
+        sha256: [u8; 32],
+        /// The last lines that the server's program has written.
+        said: String,
+    },
 }
 
 /// The failure of a transfer.
@@ -257,9 +339,13 @@ pub fn one_line(text: &str) -> String {
 /// Shortens a sentence and drops control characters, since it may come from anyone and be shown on
 /// a terminal.
 pub fn short(sentence: &str) -> String {
+    cut(sentence, MAX_SENTENCE_BYTES)
+}
+
+fn cut(sentence: &str, most_bytes: usize) -> String {
     let mut short = String::new();
     for c in sentence.chars() {
-        if short.len() + c.len_utf8() > MAX_SENTENCE_BYTES {
+        if short.len() + c.len_utf8() > most_bytes {
             break;
         }
         short.push(if c.is_control() { ' ' } else { c });
@@ -339,10 +425,7 @@ impl TransferRequest {
             return Some(format!("a transfer of {bytes} B cannot go on from byte {first}"));
         }
         if self.card.len() > MAX_NAME_BYTES {
-            return Some(format!(
-                "a card's name of {} B: at most {MAX_NAME_BYTES} are possible",
-                self.card.len()
-            ));
+            return Some(long_name(&self.card));
         }
         if *path != Path::RoundTrip && address.checked_add(*bytes).is_none() {
             return Some(format!("no card has {bytes} B from address {address:#x} on"));

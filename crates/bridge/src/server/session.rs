@@ -13,7 +13,7 @@ use futures_util::future::{Either, select};
 use super::cards::unless_removed;
 use super::guests::Guest;
 use super::transfer::Transfer;
-use super::{ServedCard, ServerEvent, ServerOptions, Shared};
+use super::{ServedCard, ServerEvent, ServerOptions, Shared, reload};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
@@ -95,10 +95,13 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 send(&Reply::Cards(names)).await?;
             }
             Request::Survey => {
-                let served = shared.served().into_iter().take(MOST_SURVEYED);
-                let cards = served.map(|card| card.state()).collect();
+                let served = shared.served().into_iter();
+                let cards = served.map(|card| card.state()).chain(shared.states_out());
+                let cards = cards.take(MOST_SURVEYED).collect();
                 let (memory_bytes, free_memory_bytes) = shared.memory.counts();
-                send(&Reply::Survey(Survey { cards, memory_bytes, free_memory_bytes })).await?;
+                let mut survey = Survey { cards, memory_bytes, free_memory_bytes };
+                survey.shorten();
+                send(&Reply::Survey(survey)).await?;
             }
             Request::Transfer(request) => {
                 guest.is_busy();
@@ -121,6 +124,26 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         send(&Reply::Failed(Failure::from(error))).await?;
                         if has_begun {
                             // Its operations in flight end with the connection.
+                            leave(clock, &control).await;
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            Request::Reload(request) => {
+                guest.is_busy();
+                let (result, is_in_use) = reload::serve(shared, &control, &name, &request).await;
+                let (client, card) = (name.clone(), request.card);
+                match result {
+                    Ok(reloaded) => {
+                        (shared.tell)(&ServerEvent::Reloaded { client, card });
+                        send(&reloaded).await?;
+                    }
+                    Err(error) => {
+                        let failure = Failure::from(error.clone());
+                        (shared.tell)(&ServerEvent::Failed { client, error });
+                        send(&Reply::Failed(failure)).await?;
+                        if is_in_use {
                             leave(clock, &control).await;
                             return Ok(());
                         }
