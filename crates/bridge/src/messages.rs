@@ -540,6 +540,31 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_survey_fits_into_a_message() {
+        let card = CardState {
+            name: "x".repeat(MAX_NAME_BYTES),
+            kind: CardKind::Memory,
+            memory_bytes: Some(u64::MAX),
+            transfers: u32::MAX,
+            moved_bytes: u64::MAX,
+            slots: u32::MAX,
+            free_slots: [u32::MAX; 2],
+            outage: Some("\u{e4}".repeat(MAX_SENTENCE_BYTES)),
+        };
+        let cards = vec![card; MOST_SURVEYED];
+        for out in [0, 1, 7, MOST_SURVEYED] {
+            let mut cards = cards.clone();
+            cards[out..].iter_mut().for_each(|card| card.outage = None);
+            let (memory_bytes, free_memory_bytes) = (u64::MAX, u64::MAX);
+            let mut survey = Survey { cards, memory_bytes, free_memory_bytes };
+            survey.shorten();
+            assert!(encode(&Reply::Survey(survey.clone())).is_ok(), "{out} are out of service");
+            let told = survey.cards.iter().filter_map(|card| card.outage.as_deref());
+            assert_eq!(told.filter(|why| !why.is_empty()).count(), out);
+        }
+    }
+
+    #[test]
     fn a_message_comes_back_as_it_was() {
         let request = Request::Transfer(Box::new(request()));
         let bytes = encode(&request).expect("it is short");

@@ -195,7 +195,12 @@ impl fmt::Display for ServerEvent {
                 write!(f, "{client}: {card} is reloaded with {bytes} B, SHA-256 {sum}")
             }
             Self::Reloaded { client, card } => {
-                write!(f, "{}: {} was reloaded and is served again", one_line(client), one_line(card))
+                write!(
+                    f,
+                    "{}: {} was reloaded and is served again",
+                    one_line(client),
+                    one_line(card)
+                )
             }
             Self::Lost { peer, error } => write!(f, "{}: {}", one_line(peer), one_line(error)),
             Self::Done { client, report } => write!(

@@ -85,10 +85,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     /// Describes the cards that are out of service.
     pub fn states_out(&self) -> Vec<CardState> {
         let outages = self.outages.borrow();
-        let states = outages.values().map(|outage| CardState {
-            outage: Some(outage.words()),
-            ..outage.state.clone()
-        });
+        let states = outages
+            .values()
+            .map(|outage| CardState { outage: Some(outage.words()), ..outage.state.clone() });
         states.collect()
     }
 
@@ -182,8 +181,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
             let length = most.min(request.bytes - at);
             let far = FarEnd { memory: request.source, offset_bytes: at };
             let connection = control.connection();
-            let reading =
-                async { connection.read(&near, far, length).await.at(Stage::RdmaRead) };
+            let reading = async { connection.read(&near, far, length).await.at(Stage::RdmaRead) };
             let end = after(clock, options.patience).min(deadline);
             by(clock, end, Stage::RdmaRead, "the image was read", reading).await?;
             let piece = &mut piece[..length as usize];

@@ -9,6 +9,7 @@ mod hostile;
 mod kills;
 mod local;
 mod memory;
+mod reload;
 mod server;
 mod support;
 mod within;
