@@ -3,6 +3,7 @@
 
 mod bridge;
 mod bridge_kills;
+mod bridge_reload;
 mod bridge_servers;
 mod calibrations;
 mod commands;
