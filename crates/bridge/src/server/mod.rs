@@ -33,6 +33,7 @@ use smart_default::SmartDefault;
 use crate::card::CardWorking;
 use crate::chunks::Chunking;
 use crate::client::Identity;
+use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{CardKind, CardState, one_line};
 use crate::policy::{Guard, is_loopback};
@@ -50,6 +51,8 @@ use shares::Shares;
 
 /// Sizes of slots, bytes: smaller ones are mostly overhead, larger ones exceed a descriptor.
 const SLOT_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 28;
+/// Time between two looks whether a new connection can be taken.
+const LOOK: Picoseconds = Picoseconds::from_ns(2_000_000);
 /// Smallest chunk that a client may ask for, bytes.
 const LEAST_CHUNK_BYTES: u64 = 512;
 /// Number of slots of a ring.
@@ -409,8 +412,13 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     loop {
         // Those that were sent away may still be closing their connections.
         let is_full = sessions.len() >= MOST_CLIENTS + 2 * MOST_STRANGERS;
+        let now = shared.clock.now();
         let accepted = if is_full {
             sessions.next().await;
+            continue;
+        } else if let Some(room) = shared.guests.room_at().filter(|room| *room > now) {
+            let look = shared.clock.sleep_until(room.min(after(&shared.clock, LOOK)));
+            select(sessions.next(), pin!(look)).await;
             continue;
         } else if sessions.is_empty() {
             listener.accept().await
@@ -424,7 +432,8 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         let connection = accepted.at(Stage::Connection)?;
         let client = ClientId(shared.next_client.get());
         shared.next_client.set(client.0 + 1);
-        sessions.push(session::serve(shared, connection, client));
+        let guest = shared.guests.come(client, now);
+        sessions.push(session::serve(shared, connection, guest));
     }
 }
 

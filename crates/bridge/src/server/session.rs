@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crosslane_host::ErrorKind::Busy;
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
+use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
@@ -29,10 +30,9 @@ const LEAVING: Picoseconds = Picoseconds::from_secs(1);
 pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     connection: R::Connection,
-    client: ClientId,
+    (guest, leave): (Guest<'_>, oneshot::Receiver<()>),
 ) {
-    let peer = connection.peer();
-    let (guest, leave) = shared.guests.come(client);
+    let (peer, client) = (connection.peer(), guest.client);
     let talked = {
         let talking = pin!(talk(shared, connection.clone(), &guest));
         // Asked first: whoever has to leave begins no transfer.

@@ -16,6 +16,7 @@ use crosslane::bridge::{
     CardAddress, Client, ImageFile, MemoryPart, Reloader, Renewed, Served, hex,
 };
 use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RemoteAccess};
+use crosslane::machine::{self, Address, BindOptions, Machine};
 use crosslane::network::{MachineClock, Network};
 use crosslane::open::{AnyBus, DeviceName};
 use crosslane::results::SCHEMA;
@@ -48,6 +49,8 @@ const LAST_LINES: usize = 6;
 const LAST_BYTES: u64 = 2048;
 /// Longest line of it that is told, characters.
 const LINE_LENGTH: usize = 140;
+/// The kernel's folder of PCI.
+const PCI: &str = "/sys/bus/pci";
 /// Bytes of a file that are read at once.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -157,8 +160,8 @@ impl Programs {
         }
     }
 
-    /// Runs the program of a card, for a card of this machine by `device reload`; returns its last
-    /// lines.
+    /// Runs the program of a card, for a card of this machine by `device reload`, unless it is still
+    /// away since an earlier one; returns its last lines.
     async fn program(
         &self,
         device: &DeviceName,
@@ -168,7 +171,7 @@ impl Programs {
     ) -> Result<String, String> {
         let cannot = |error: io::Error| format!("cannot run {}: {error}", words[0]);
         let mut command = match device {
-            DeviceName::Vfio(address) => {
+            DeviceName::Vfio(address) if is_there(*address) => {
                 let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
                 let seconds = self.deadline.as_secs().to_string();
                 command.args(["device", "reload", &address.to_string(), "--deadline", &seconds]);
@@ -193,8 +196,12 @@ impl Programs {
         match status {
             Some(status) if status.success() => Ok(lines.join("\n")),
             Some(status) => {
-                let last = lines.last().map_or_else(String::new, |line| format!(": {line}"));
-                Err(format!("{} failed: {status}{last}", words[0]))
+                let last = lines.last().map(String::as_str).unwrap_or_default();
+                // That of `device reload` says all.
+                Err(last.strip_prefix("error: ").map_or_else(
+                    || format!("{} failed: {status}: {last}", words[0]),
+                    ToOwned::to_owned,
+                ))
             }
             None => {
                 let seconds = self.deadline.as_secs();
@@ -225,8 +232,22 @@ impl Programs {
     }
 }
 
+/// Whether the kernel has a function.
+fn is_there(address: Address) -> bool {
+    Path::new(PCI).join("devices").join(address.to_string()).exists()
+}
+
 /// Opens a card that was away.
 async fn opened_again(device: &DeviceName) -> Result<Served<AnyBus>, String> {
+    if let DeviceName::Vfio(address) = device {
+        if !is_there(*address) {
+            std::fs::write(Path::new(PCI).join("rescan"), "1")
+                .map_err(|error| format!("{address} is away, and cannot be looked for: {error}"))?;
+        }
+        // Found by this, it has no driver yet; else it has its own again.
+        let bound = machine::bind(&Machine::this(), *address, &BindOptions::default());
+        bound.map_err(|error| error.to_string())?;
+    }
     if let DeviceName::VfioUser(socket) = device {
         // One that takes connections and says nothing must not hold up the server's other cards.
         let socket = socket.clone();

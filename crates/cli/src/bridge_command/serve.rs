@@ -128,6 +128,8 @@ async fn server(
 /// Invalid arguments, a network that cannot be used, or a device that fails as a whole.
 pub fn run(arguments: &ServeArguments) -> Result<()> {
     let (names, devices) = card_names(&arguments.device)?;
+    // Each client has two sockets over tls.
+    crosslane_serve::raise_limit_of_files();
     let guard = match &arguments.policy {
         Some(path) => Guard::Keys(Policy::read(path, random_key()?)?),
         None => Guard::Open,
