@@ -16,10 +16,10 @@ use crate::stage::Stage;
 /// Most clients served at once.
 pub(super) const MOST_CLIENTS: usize = 256;
 /// Most connections that have not shown whose they are.
-pub(super) const MOST_STRANGERS: usize = 64;
+pub(super) const MOST_STRANGERS: usize = 128;
 /// Time that a connection has to show it, however many others come: those that come at the same time
 /// are all heard. New ones wait for so long where all places are taken.
-const LEAST_TIME: Picoseconds = Picoseconds::from_ns(100_000_000);
+const LEAST_TIME: Picoseconds = Picoseconds::from_ns(200_000_000);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {

@@ -6,13 +6,14 @@
 //! `CROSSLANE_BRIDGE_SECONDS` is the time for each network; then each has at least 10,000
 //! connections and, where strangers can connect, 30,000 bad messages as well.
 
+use std::fs::File;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crosslane::bridge::{CardPlace, Client, Identity, MemoryPart, TransferOptions};
-use crosslane::host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane::network::{MachineClock, Network, Provider, Trust};
 use futures_executor::block_on;
 use futures_util::future::join_all;
@@ -20,13 +21,18 @@ use futures_util::future::join_all;
 use crate::bridge::{MIB, Server, client, file, folder, program};
 use crate::bridge_kills::{anonymous_kib, mixed, say_nonsense};
 
-/// Clients that are connected at the same time.
+/// Clients that are connected at the same time; of one process over shared memory, libfabric takes
+/// fewer.
 const CLIENTS: usize = 200;
+const CLIENTS_OVER_SHM: usize = 40;
+/// Size of a card.
+const CARD_BYTES: u64 = 64 << 20;
 /// Bytes that each moves to the card and back: with the network's reads and writes.
 const BYTES: u64 = 10_000;
-/// Connections of a round that say nothing, and bad messages, one on each connection.
-const SILENT: u64 = 400;
-const BAD: u64 = 1200;
+/// Connections of a round that say nothing, and bad messages, one on each connection: in a short run
+/// and in a long one.
+const SILENT: u64 = 100;
+const BAD: [u64; 2] = [160, 1200];
 /// Threads that send bad messages.
 const THREADS: u64 = 8;
 /// Connections and bad messages of a long run, at least.
@@ -40,6 +46,10 @@ const MOST_GROWN_KIB: u64 = 4 << 10;
 const SETTLING: Duration = Duration::from_secs(10);
 /// Time for each step of a client.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Times that a client tries again to connect, as all commands do, and the time before that.
+const TRIES: u32 = 3;
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// Resources of a process.
 #[derive(Clone, Copy, Debug)]
@@ -75,13 +85,25 @@ struct Counts {
 
 /// Connects clients, all of which are there before the first moves data; each has its own bytes
 /// back, whatever the others do.
-fn clients_at_once(provider: Provider, address: &str, round: u64) {
+fn clients_at_once(provider: Provider, address: &str, round: u64) -> u64 {
     let clock = MachineClock::new();
     let network = Network::open_with(provider, &clock, &Trust::default()).expect("it is there");
-    let connecting = (0..CLIENTS).map(|_| {
+    let clients = if provider == Provider::Tls { CLIENTS } else { CLIENTS_OVER_SHM };
+    let connecting = (0..clients).map(|_| {
         let identity = Identity::default();
         let (network, clock) = (network.clone(), clock.clone());
-        async move { Client::connect(network, clock, address, &identity, PATIENCE).await }
+        async move {
+            let mut tried = 0;
+            loop {
+                let (network, clock) = (network.clone(), clock.clone());
+                let until = clock.after(AGAIN);
+                match Client::connect(network, clock.clone(), address, &identity, PATIENCE).await {
+                    Err(_) if tried < TRIES => clock.sleep_until(until).await,
+                    connected => return connected,
+                }
+                tried += 1;
+            }
+        }
     });
     block_on(async {
         let clients = join_all(connecting).await.into_iter();
@@ -106,19 +128,29 @@ fn clients_at_once(provider: Provider, address: &str, round: u64) {
         join_all(moving).await;
         join_all(clients.into_iter().map(Client::close)).await;
     });
+    clients as u64
 }
 
 /// Runs rounds until the time is over, and all that a long run has to have was there.
 fn run(provider: Provider, network: &str) {
     let seconds = std::env::var("CROSSLANE_BRIDGE_SECONDS").ok();
     let seconds: Option<u64> = seconds.map(|text| text.parse().expect("a number of seconds"));
+    let bad = BAD[usize::from(seconds.is_some())];
     let is_tls = provider == Provider::Tls;
     let folder = folder(&format!("hours-{network}"));
     let sent = file(&folder, "sent", 64 * MIB);
     let mut command = Command::new(program());
     // As on two cores, whatever this machine has.
     command.env("MALLOC_ARENA_MAX", "16");
-    let arguments = format!("--device card=mem:64M --listen 127.0.0.1:0 --network {network}");
+    // Files, whose pages are not the server's own memory.
+    let cards = ["card", "killed"].map(|name| {
+        let path = folder.join(name);
+        let made = File::create(&path).expect("it can be made");
+        made.set_len(CARD_BYTES).expect("a hole");
+        format!("--device {name}=file:{} ", path.display())
+    });
+    let cards = cards.concat();
+    let arguments = format!("{cards} --listen 127.0.0.1:0 --network {network}");
     let server = Server::with(command, &arguments);
     let address = &server.address;
     let (begun, mut counts, mut before) = (Instant::now(), Counts::default(), None);
@@ -131,12 +163,11 @@ fn run(provider: Provider, network: &str) {
         }
     };
     while !is_over(&counts) {
-        let put = format!("put {sent} {address}/card --network {network} --retries 0");
+        let put = format!("put {sent} {address}/killed --network {network} --retries 0");
         let mut killed = client(put);
         killed.stdout(Stdio::null()).stderr(Stdio::null());
         let mut killed = killed.spawn().expect("it starts");
-        clients_at_once(provider, address, counts.rounds);
-        counts.connections += CLIENTS as u64 + 1;
+        counts.connections += clients_at_once(provider, address, counts.rounds) + 1;
         let _ = killed.kill();
         killed.wait().expect("it is gone");
         if is_tls {
@@ -146,12 +177,12 @@ fn run(provider: Provider, network: &str) {
             let first = counts.bad_messages;
             thread::scope(|scope| {
                 for thread in 0..THREADS {
-                    let own = (first + thread..first + BAD).step_by(THREADS as usize);
+                    let own = (first + thread..first + bad).step_by(THREADS as usize);
                     scope.spawn(move || own.for_each(|number| say_nonsense(address, number)));
                 }
             });
-            counts.bad_messages += BAD;
-            counts.connections += SILENT + 2 * BAD;
+            counts.bad_messages += bad;
+            counts.connections += SILENT + 2 * bad;
         }
         counts.rounds += 1;
         let settling = Instant::now();

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: usize = 128;
 /// Time that each has to show it, however many others come: those that come at the same time are all
 /// heard.
-const LEAST_TIME: Duration = Duration::from_millis(100);
+const LEAST_TIME: Duration = Duration::from_millis(200);
 /// Time between two looks whether another one has a place.
 const LOOK: Duration = Duration::from_millis(2);
 
