@@ -4,6 +4,7 @@
 mod adapters;
 mod changes;
 mod files;
+mod fuzz_client;
 mod fuzz_control;
 mod hostile;
 mod kills;

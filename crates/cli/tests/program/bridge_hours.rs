@@ -40,6 +40,8 @@ const MOST_CONNECTIONS: u64 = 10_000;
 const MOST_BAD: u64 = 30_000;
 /// Rounds before the server's resources are counted: buffers that it keeps, arenas of threads.
 const FIRST_ROUNDS: u64 = 2;
+/// Rounds after which a line is printed.
+const ROUNDS_OF_A_LINE: u64 = 25;
 /// Memory by which the server may grow, however long it runs: what its allocator has not joined.
 const MOST_GROWN_KIB: u64 = 4 << 10;
 /// Time for the kernel and the server to give back what was closed.
@@ -185,6 +187,9 @@ fn run(provider: Provider, network: &str) {
             counts.connections += SILENT + 2 * bad;
         }
         counts.rounds += 1;
+        if counts.rounds.is_multiple_of(ROUNDS_OF_A_LINE) {
+            println!("{network}: {counts:?}: {:?}", Resources::of(server.child.id()));
+        }
         let settling = Instant::now();
         loop {
             let now = Resources::of(server.child.id());
