@@ -17,8 +17,8 @@ use crate::stage::Stage;
 pub(super) const MOST_CLIENTS: usize = 256;
 /// Most connections that have not shown whose they are.
 pub(super) const MOST_STRANGERS: usize = 128;
-/// Time that a connection has to show it, however many others come: those that come at the same time
-/// are all heard. New ones wait for so long where all places are taken.
+/// Time that a connection has to show it, however many others come: those that come at the same
+/// time are all heard. New ones wait for so long where all places are taken.
 const LEAST_TIME: Picoseconds = Picoseconds::from_ns(200_000_000);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -200,7 +200,8 @@ fn only_a_client_with_the_right_reloads_a_card() {
     let key = |byte| Key::new([byte; 32]);
     let client = |name: &str, byte, access: &str| {
         format!(
-            "[[client]]\nname = '{name}'\nkey = '{}'\n[[client.allow]]\ncard = '{CARD}'\n{access}\n",
+            "[[client]]\nname = '{name}'\nkey = '{}'\n\
+             [[client.allow]]\ncard = '{CARD}'\n{access}\n",
             key(byte).to_hex()
         )
     };

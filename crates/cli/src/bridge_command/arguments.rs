@@ -197,8 +197,8 @@ pub struct ServeArguments {
     /// Socket at which the same user adds and removes cards (`crosslane bridge card`).
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
-    /// Program by which clients with the right to it reload a card, any number of times: NAME=PROGRAM,
-    /// with its arguments. The path of the client's file is added to them.
+    /// Program by which clients with the right to it reload a card, any number of times:
+    /// NAME=PROGRAM, with its arguments. The path of the client's file is added to them.
     #[arg(long, value_name = "NAME=PROGRAM", value_hint = ValueHint::CommandString)]
     pub programmer: Vec<String>,
     /// How long such a program, and its card until it is back, may take, seconds.
@@ -359,9 +359,9 @@ pub struct PoolArguments {
 Examples:
   crosslane bridge reload node:7471/fpga0 design.bit --network tls --as owner --key owner.key
 
-The server's policy has to give the right to it (access = \"reload\"), and its owner the program that
-reconfigures the card (`crosslane bridge serve --programmer`). The file is sent, and compared, before
-the card is touched. Transfers of the card end with an error; other cards are served meanwhile. A
+The server's policy has to give the right to it (access = \"reload\"), and its owner the program
+that reconfigures the card (`crosslane bridge serve --programmer`). The file is sent, and compared,
+before the card is touched. Transfers of the card end with an error; other cards are served meanwhile. A
 card that cannot be reloaded, or does not come back, is out of service until it is reloaded again;
 `crosslane bridge pool` says why. Once the file is there, the server ends what it has begun.")]
 pub struct ReloadArguments {

@@ -160,8 +160,8 @@ impl Programs {
         }
     }
 
-    /// Runs the program of a card, for a card of this machine by `device reload`, unless it is still
-    /// away since an earlier one; returns its last lines.
+    /// Runs the program of a card, for a card of this machine by `device reload`, unless it is
+    /// still away since an earlier one; returns its last lines.
     async fn program(
         &self,
         device: &DeviceName,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A bridge's server that stays up: rounds of clients at once, connections that come and go, bad
-//! messages and clients that are killed, over each real network. Its memory, descriptors and threads
-//! stay as they were after the first rounds.
+//! messages and clients that are killed, over each real network. Its memory, descriptors and
+//! threads stay as they were after the first rounds.
 //!
 //! `CROSSLANE_BRIDGE_SECONDS` is the time for each network; then each has at least 10,000
 //! connections and, where strangers can connect, 30,000 bad messages as well.
@@ -29,8 +29,8 @@ const CLIENTS_OVER_SHM: usize = 40;
 const CARD_BYTES: u64 = 64 << 20;
 /// Bytes that each moves to the card and back: with the network's reads and writes.
 const BYTES: u64 = 10_000;
-/// Connections of a round that say nothing, and bad messages, one on each connection: in a short run
-/// and in a long one.
+/// Connections of a round that say nothing, and bad messages, one on each connection: in a short
+/// run and in a long one.
 const SILENT: u64 = 100;
 const BAD: [u64; 2] = [160, 1200];
 /// Threads that send bad messages.
@@ -144,6 +144,9 @@ fn run(provider: Provider, network: &str) {
     let mut command = Command::new(program());
     // As on two cores, whatever this machine has.
     command.env("MALLOC_ARENA_MAX", "16");
+    // Large blocks, such as libfabric's for each end over shared memory, 1.4 MB, go back to the
+    // system: the C library would keep as many as there were at once.
+    command.env("MALLOC_MMAP_THRESHOLD_", "131072");
     // Files, whose pages are not the server's own memory.
     let cards = ["card", "killed"].map(|name| {
         let path = folder.join(name);

@@ -26,8 +26,8 @@ const MOST_STREAMS: u32 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most sockets that have not shown yet whose they are; beyond it the oldest is closed.
 const MOST_STRANGERS: usize = 128;
-/// Time that each has to show it, however many others come: those that come at the same time are all
-/// heard.
+/// Time that each has to show it, however many others come: those that come at the same time are
+/// all heard.
 const LEAST_TIME: Duration = Duration::from_millis(200);
 /// Time between two looks whether another one has a place.
 const LOOK: Duration = Duration::from_millis(2);
@@ -258,8 +258,8 @@ impl Shared {
         Ok(complete.map(|streams| streams.into_iter().flatten().collect()))
     }
 
-    /// Waits until a stream's connection has a place among those that are not complete, or the oldest
-    /// of these has had its time.
+    /// Waits until a stream's connection has a place among those that are not complete, or the
+    /// oldest of these has had its time.
     fn room_for(&self, id: &(u64, u64)) -> MutexGuard<'_, HashMap<(u64, u64), Gathered>> {
         loop {
             let incomplete = lock(&self.incomplete);
