@@ -25,6 +25,8 @@ TORTURE_SEEDS ?= 20000
 TORI_SEEDS ?= 20000
 KILL_SEEDS ?= 5000
 PROCESS_KILL_SEEDS ?= 500
+# Seconds that a bridge's server has to stay as it is, over each network.
+BRIDGE_SECONDS ?= 600
 RTL_SEEDS ?= 1000
 # A range of so many seeds, from the first one on.
 seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
@@ -328,6 +330,10 @@ kills: ## KILL_SEEDS bridged transfers in which something dies, and PROCESS_KILL
 		--test integration kills
 	CROSSLANE_PROCESS_KILLS=$(call seeds,$(PROCESS_KILL_SEEDS)) $(CARGO) test --release --locked \
 		-p crosslane-cli --test program survive_sigkill
+
+bridge-hours: ## clients at once, connections, bad messages and kills at a bridge's server for BRIDGE_SECONDS over each network: its memory and descriptors stay
+	CROSSLANE_BRIDGE_SECONDS=$(BRIDGE_SECONDS) $(CARGO) test --release --locked -p crosslane-cli \
+		--test program server_stays_as_it_is -- --nocapture
 
 miri: ## the pure crates under miri, which finds undefined behaviour
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \

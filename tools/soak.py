@@ -23,6 +23,7 @@ SEEDS_A_DAY = 1_000_000
 FIRST_SEED = int(time.time() // 86_400) * SEEDS_A_DAY
 TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
 KILL_SEEDS, PROCESS_KILL_SEEDS = 5_000, 500
+BRIDGE_SECONDS = 2 * 3600
 
 
 def seeds(count: int) -> str:
@@ -39,6 +40,10 @@ STEPS = {
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "
     f"{seeds(KILL_SEEDS)}, and of processes over real networks, {seeds(PROCESS_KILL_SEEDS)}",
+    Step("bridge-hours", writes="debug"): "a bridge's server over tls and over shared memory, each "
+    f"for {BRIDGE_SECONDS // 3600} hours, at the same time: at least 10,000 connections and 30,000 "
+    "bad messages, 200 clients at once, a client killed in each round; memory, descriptors and "
+    "threads stay as they were",
     Step("mutations", writes="debug"): "every mutation, each found by its seed",
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
     Step("miri", writes="debug"): "the pure crates under miri",
@@ -94,6 +99,7 @@ def main() -> int:
         "RTL_SEEDS": str(RTL_SEEDS),
         "KILL_SEEDS": str(KILL_SEEDS),
         "PROCESS_KILL_SEEDS": str(PROCESS_KILL_SEEDS),
+        "BRIDGE_SECONDS": str(BRIDGE_SECONDS),
         "FUZZ_SECONDS": "600",
     }
     command = ["git", "rev-parse", "--short=12", "HEAD"]

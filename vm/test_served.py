@@ -68,6 +68,47 @@ def test_the_bridge_serves_a_card_of_the_machine(machine: Machine, plug: Plug) -
     machine.run("cmp /tmp/data /tmp/back")
 
 
+OWNER = """\
+[[client]]
+name = "owner"
+key_file = "owner.key"
+[[client.allow]]
+card = "fpga0"
+bytes = 0x1000_0000
+access = "read-write"
+[[client.allow]]
+card = "fpga0"
+access = "reload"
+"""
+
+
+def test_a_client_of_the_bridge_reloads_a_card(machine: Machine, plug: Plug) -> None:
+    [card] = plug("kc705:crosslane", "kc705")
+    bind(machine, card)
+    machine.run(f"cat >/tmp/policy.toml <<'END'\n{OWNER}END")
+    machine.run("crosslane bridge key >/tmp/owner.key; chmod 600 /tmp/owner.key")
+    machine.run(
+        f"crosslane bridge serve --device vfio:{card} --network tls --policy /tmp/policy.toml "
+        "--programmer 'fpga0=grep -c design' --listen 127.0.0.1:7472 >/tmp/serve.log 2>&1 &"
+    )
+    machine.until("grep -q serving /tmp/serve.log")
+    machine.run("head -c 300001 /dev/urandom >/tmp/data; echo design >/tmp/good; echo no >/tmp/bad")
+    place, client = "127.0.0.1:7472/fpga0", "--network tls --as owner --key /tmp/owner.key"
+    # The server has it open, so that nobody else takes it meanwhile.
+    assert "in use by process" in machine.attempt(f"crosslane device reload {card} --now")[1]
+    told = json.loads(machine.run(f"crosslane bridge reload {place} /tmp/good {client} --json"))
+    assert told["bytes"] == len("design\n"), told
+    assert any(f"{card} is back after" in line and "vfio-pci" in line for line in told["said"])
+    code, said = machine.attempt(f"crosslane bridge reload {place} /tmp/bad {client}")
+    assert code == 1 and "failed: exit status" in said, said
+    pool = machine.run(f"crosslane bridge pool 127.0.0.1:7472 {client}")
+    assert "fpga0 is out of service: not reloaded" in pool, pool
+    machine.run(f"crosslane bridge reload {place} /tmp/good {client}")
+    machine.run(f"crosslane bridge put /tmp/data {place}:0x2000 {client}", LONG)
+    machine.run(f"crosslane bridge get {place}:0x2000 /tmp/back --bytes 300001 {client}", LONG)
+    machine.run("cmp /tmp/data /tmp/back")
+
+
 def test_two_cards_below_a_switch_write_to_each_other(
     image: Image, serve: Serve, tmp_path: Path
 ) -> None:

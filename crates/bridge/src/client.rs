@@ -147,8 +147,8 @@ impl Outcome {
 /// A connection to a server. It makes one transfer at a time; use several for more.
 pub struct Client<R: Rdma, C> {
     rdma: R,
-    clock: C,
-    control: Control<R::Connection>,
+    pub(crate) clock: C,
+    pub(crate) control: Control<R::Connection>,
     /// Bytes of the last transfer, from its beginning, up to which the server has sent a checksum,
     /// and that checksum.
     summed: Mutex<Option<(u64, u32)>>,
@@ -394,7 +394,10 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                         progress(bytes);
                     }
                     Reply::Ready => self.control.send(&Request::Ready).await?,
-                    Reply::Taken { .. } | Reply::Cards(_) | Reply::Survey(_) => {}
+                    Reply::Taken { .. }
+                    | Reply::Cards(_)
+                    | Reply::Survey(_)
+                    | Reply::Reloaded { .. } => {}
                 }
             }
         };
@@ -445,7 +448,7 @@ fn bytes<G>(part: &MemoryPart<G>) -> u64 {
 }
 
 /// Describes a part of memory for the server.
-fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<RemoteMemory> {
+pub(crate) fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<RemoteMemory> {
     let whole = part.region.remote();
     let Range { start, end } = part.range;
     if start > end || !whole.holds(start, end - start) {

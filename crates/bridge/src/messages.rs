@@ -10,11 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{BridgeError, Result};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
+pub use reload::ReloadRequest;
+
+mod reload;
 
 /// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
 /// Version of this protocol; others are refused.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// Longest sentence in a message, bytes; the rest is cut.
@@ -22,6 +25,13 @@ pub const MAX_SENTENCE_BYTES: usize = 1024;
 /// Most bytes of a transfer whose data travel within its messages: what one message holds beside
 /// the longest request, or the longest report of such a transfer, and the seal.
 pub const MOST_CARRIED_BYTES: u64 = 3840;
+/// Largest image that a card is reloaded with, bytes: the server has all of it in a file before the
+/// card is touched.
+pub const MOST_IMAGE_BYTES: u64 = 512 << 20;
+/// Longest ending of an image's file name, bytes.
+pub const MOST_ENDING_BYTES: usize = 8;
+/// Most bytes of the reasons in a [`Survey`], of all cards that are out of service.
+const MOST_OUTAGE_BYTES: usize = 480;
 /// Bytes added to a message by encryption.
 pub const SEAL_BYTES: usize = 16;
 
@@ -127,6 +137,12 @@ pub enum Request {
     Cancel,
     /// Describe the cards.
     Survey,
+    /// Reconfigure a card.
+    Reload(Box<ReloadRequest>),
+}
+
+fn long_name(card: &str) -> String {
+    format!("a card's name of {} B: at most {MAX_NAME_BYTES} are possible", card.len())
 }
 
 /// Most cards of an answer to [`Request::Survey`]: so many fit into a message.
@@ -161,6 +177,20 @@ pub struct CardState {
     pub slots: u32,
     /// See `slots`.
     pub free_slots: [u32; 2],
+    /// The reason for which it is out of service, shortened so that the message holds all.
+    pub outage: Option<String>,
+}
+
+impl Survey {
+    /// Shortens the reasons of outages to what a message holds.
+    pub(crate) fn shorten(&mut self) {
+        let out = self.cards.iter_mut().filter_map(|card| card.outage.as_mut());
+        let mut out: Vec<&mut String> = out.collect();
+        let most = MOST_OUTAGE_BYTES / out.len().max(1);
+        for why in &mut out {
+            **why = cut(why, most);
+        }
+    }
 }
 
 /// Kinds of cards.
@@ -212,6 +242,15 @@ pub enum Reply {
     Failed(Failure),
     /// The server and its cards.
     Survey(Survey),
+    /// The card was reloaded, and is served again.
+    Reloaded {
+        /// Bytes of the image as the server has it.
+        bytes: u64,
+        /// SHA-256 of these.
+        sha256: [u8; 32],
+        /// The last lines that the server's program has written.
+        said: String,
+    },
 }
 
 /// The failure of a transfer.
@@ -257,9 +296,13 @@ pub fn one_line(text: &str) -> String {
 /// Shortens a sentence and drops control characters, since it may come from anyone and be shown on
 /// a terminal.
 pub fn short(sentence: &str) -> String {
+    cut(sentence, MAX_SENTENCE_BYTES)
+}
+
+fn cut(sentence: &str, most_bytes: usize) -> String {
     let mut short = String::new();
     for c in sentence.chars() {
-        if short.len() + c.len_utf8() > MAX_SENTENCE_BYTES {
+        if short.len() + c.len_utf8() > most_bytes {
             break;
         }
         short.push(if c.is_control() { ' ' } else { c });
@@ -339,10 +382,7 @@ impl TransferRequest {
             return Some(format!("a transfer of {bytes} B cannot go on from byte {first}"));
         }
         if self.card.len() > MAX_NAME_BYTES {
-            return Some(format!(
-                "a card's name of {} B: at most {MAX_NAME_BYTES} are possible",
-                self.card.len()
-            ));
+            return Some(long_name(&self.card));
         }
         if *path != Path::RoundTrip && address.checked_add(*bytes).is_none() {
             return Some(format!("no card has {bytes} B from address {address:#x} on"));
@@ -454,6 +494,31 @@ mod tests {
         let source = Some(region(1000));
         let request = TransferRequest::new(Path::ToFpga, "fpga0", 0, 1000);
         TransferRequest { source, time_ps: 1, ..request }
+    }
+
+    #[test]
+    fn the_largest_survey_fits_into_a_message() {
+        let card = CardState {
+            name: "x".repeat(MAX_NAME_BYTES),
+            kind: CardKind::Memory,
+            memory_bytes: Some(u64::MAX),
+            transfers: u32::MAX,
+            moved_bytes: u64::MAX,
+            slots: u32::MAX,
+            free_slots: [u32::MAX; 2],
+            outage: Some("\u{e4}".repeat(MAX_SENTENCE_BYTES)),
+        };
+        let cards = vec![card; MOST_SURVEYED];
+        for out in [0, 1, 7, MOST_SURVEYED] {
+            let mut cards = cards.clone();
+            cards[out..].iter_mut().for_each(|card| card.outage = None);
+            let (memory_bytes, free_memory_bytes) = (u64::MAX, u64::MAX);
+            let mut survey = Survey { cards, memory_bytes, free_memory_bytes };
+            survey.shorten();
+            assert!(encode(&Reply::Survey(survey.clone())).is_ok(), "{out} are out of service");
+            let told = survey.cards.iter().filter_map(|card| card.outage.as_deref());
+            assert_eq!(told.filter(|why| !why.is_empty()).count(), out);
+        }
     }
 
     #[test]

@@ -17,6 +17,10 @@
 //! access = "stream"         # round trips through the compute core
 //!
 //! [[client.allow]]
+//! card = "fpga0"
+//! access = "reload"         # reconfigure the card with an image of the client's
+//!
+//! [[client.allow]]
 //! server = "other:7471"     # as this server reaches it: copies from here to there
 //! card = "fpga0"
 //! bytes = 0x1000
@@ -51,6 +55,8 @@ pub enum Access {
     ReadWrite,
     /// Send data through the card's stream, without access to memory.
     Stream,
+    /// Reconfigure the card, without access to memory.
+    Reload,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -197,10 +203,20 @@ impl Policy {
         client.map_or_else(|| self.decoy.clone(), |client| client.key.clone())
     }
 
+    /// Returns the rights of a client.
+    fn allowed(&self, name: &str) -> &[Allowed] {
+        let client = self.clients.iter().find(|client| client.name == name);
+        client.map_or(&[][..], |client| &client.allowed)
+    }
+
+    /// Whether a client may reload a card.
+    fn may_reload(&self, name: &str, card: &str) -> bool {
+        self.allowed(name).iter().any(|it| it.allows(None, card, Access::Reload, (0, 0)))
+    }
+
     /// Checks whether a client may make a transfer.
     pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<()> {
-        let client = self.clients.iter().find(|client| client.name == name);
-        let allowed = client.map_or(&[][..], |client| &client.allowed);
+        let allowed = self.allowed(name);
         let TransferRequest { path, address, bytes, card, peer, .. } = request;
         let wanted = match path {
             Path::ToFpga => Access::Write,
@@ -249,7 +265,7 @@ impl Allowed {
             return false;
         }
         match wanted {
-            Access::Stream => self.access == Access::Stream,
+            Access::Stream | Access::Reload => self.access == wanted,
             wanted => {
                 let end = address.saturating_add(bytes);
                 (self.access == wanted || self.access == Access::ReadWrite)
@@ -262,12 +278,15 @@ impl Allowed {
 
 fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed> {
     let AllowEntry { server, card, from, bytes, access } = entry;
-    if let (Some(server), Access::Read | Access::ReadWrite | Access::Stream) = (&server, access) {
+    if let Some(server) = server.as_ref().filter(|_| access != Access::Write) {
         return Err(bad(place, format!("{card} at {server} can only be written, by copies to it")));
     }
     match (access, from, bytes) {
-        (Access::Stream, None, None) => Ok(Allowed { server, card, from: 0, end: 0, access }),
+        (Access::Stream | Access::Reload, None, None) => {
+            Ok(Allowed { server, card, from: 0, end: 0, access })
+        }
         (Access::Stream, ..) => Err(bad(place, "the stream of a card has no range")),
+        (Access::Reload, ..) => Err(bad(place, "a reload is of the whole card: it has no range")),
         (_, from, Some(bytes)) => {
             let from = from.unwrap_or(0);
             let Some(end) = from.checked_add(bytes) else {
@@ -293,6 +312,20 @@ impl Guard {
         match self {
             Self::Open => None,
             Self::Keys(policy) => Some(policy.key(name)),
+        }
+    }
+
+    /// Checks whether a client may reload a card: only a policy can allow that, or a network that
+    /// no one else reaches.
+    pub(crate) fn check_reload(&self, name: &str, card: &str, is_closed: bool) -> Result<()> {
+        let denied = |why: String| Err(BridgeError::new(Stage::Request, Denied, why));
+        match self {
+            Self::Open if is_closed => Ok(()),
+            Self::Open => denied(format!(
+                "{card} is reloaded only for clients of a policy file that gives them the right"
+            )),
+            Self::Keys(policy) if policy.may_reload(name, card) => Ok(()),
+            Self::Keys(_) => denied(format!("{name} may not reload {card}")),
         }
     }
 

@@ -38,6 +38,8 @@ pub enum Stage {
     /// Copying data out of the ring of a local transfer.
     #[strum(to_string = "copying out of the ring")]
     CopyOut,
+    /// Reconfiguring a card, and opening it again.
+    Reload,
 }
 
 /// Statistics of a stage in one transfer. Times are in ps.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Cards that come to a server and leave it while it serves others.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, FutureExt, Shared as SharedFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::reload::ReloadOrder;
 use super::shares::Shares;
 use super::{ServedCard, ServerEvent, ServerOptions, Shared};
 use crate::card::Card;
@@ -33,6 +34,7 @@ const MOST_CARDS: usize = 1024;
 pub(super) enum Change<B: Bus> {
     Add(String, Served<B>, oneshot::Sender<Result<()>>),
     Remove(String, oneshot::Sender<Result<()>>),
+    Reload(ReloadOrder),
 }
 
 /// Adds cards to a server that runs, and removes them.
@@ -51,12 +53,13 @@ pub(super) type Worker<B> = (Card<B>, oneshot::Sender<Result<()>>);
 pub(super) struct Leaving {
     sign: SharedFuture<oneshot::Receiver<()>>,
     give: RefCell<Option<oneshot::Sender<()>>>,
+    why: Cell<&'static str>,
 }
 
 impl Leaving {
     fn new() -> Self {
         let (give, sign) = oneshot::channel();
-        Self { sign: sign.shared(), give: RefCell::new(Some(give)) }
+        Self { sign: sign.shared(), give: RefCell::new(Some(give)), why: Cell::new("") }
     }
 
     /// Whether the card is being removed.
@@ -69,8 +72,9 @@ impl Leaving {
         self.sign.clone().map(drop)
     }
 
-    /// Has all transfers of the card end.
-    fn begin(&self) {
+    /// Has all transfers of the card end, for this reason.
+    pub fn begin(&self, why: &'static str) {
+        self.why.set(why);
         drop(self.give.borrow_mut().take());
     }
 }
@@ -149,7 +153,10 @@ pub(super) async fn change<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         };
         match change {
             Some(Change::Add(name, card, told)) => {
-                let added = shared.add(&name, card, &hire).await;
+                let added = match shared.outage(&name) {
+                    None => shared.add(&name, card, &hire).await,
+                    Some(error) => Err(error),
+                };
                 if added.is_ok() {
                     (shared.tell)(&ServerEvent::CardAdded { card: name });
                 }
@@ -158,11 +165,18 @@ pub(super) async fn change<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             }
             Some(Change::Remove(name, told)) => match shared.card(&name) {
                 Ok(card) => {
-                    card.leaving.begin();
-                    leaving.push(shared.remove(card, told));
+                    card.leaving.begin("was removed from this server");
+                    leaving.push(shared.remove(card, told).boxed_local());
+                }
+                Err(_) if shared.forget(&name) => {
+                    (shared.tell)(&ServerEvent::CardRemoved { card: name });
+                    drop(told.send(Ok(())));
                 }
                 Err(error) => drop(told.send(Err(error))),
             },
+            Some(Change::Reload(order)) => {
+                leaving.push(shared.reload(order, hire.clone()).boxed_local());
+            }
             // The server itself has a sender.
             None => std::future::pending().await,
         }
@@ -181,6 +195,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
         let is_it = |place: &&Rc<ServedCard<B, R>>| place.name == name && !place.leaving.is_begun();
         let found = self.places.borrow().iter().find(is_it).cloned();
         found.ok_or_else(|| {
+            if let Some(outage) = self.outage(name) {
+                return outage;
+            }
             let served = self.served();
             let have: Vec<&str> = served.iter().map(|place| place.name.as_str()).collect();
             let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
@@ -237,8 +254,17 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
         Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
     }
 
-    /// Frees a card once its transfers have ended.
+    /// Frees a card once its transfers have ended, and tells whoever asked.
     async fn remove(&self, card: Rc<ServedCard<B, R>>, told: oneshot::Sender<Result<()>>) {
+        let name = card.name.clone();
+        let removed = self.let_go(card).await;
+        (self.tell)(&ServerEvent::CardRemoved { card: name });
+        // Whoever asked may have gone.
+        let _ = told.send(removed);
+    }
+
+    /// Frees a card once its transfers have ended.
+    pub async fn let_go(&self, card: Rc<ServedCard<B, R>>) -> Result<()> {
         // Its transfers end now; what a client's network may still use comes back when its
         // connection is closed.
         let is_free = |card: &Rc<ServedCard<B, R>>| {
@@ -250,15 +276,11 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
             self.clock.sleep_until(after(&self.clock, LOOK)).await;
         }
         self.places.borrow_mut().retain(|place| !Rc::ptr_eq(place, &card));
-        let name = card.name.clone();
-        let removed = match Rc::try_unwrap(card) {
+        match Rc::try_unwrap(card) {
             Ok(card) => free(card).await,
             // Nobody can have got it again.
             Err(_) => Ok(()),
-        };
-        (self.tell)(&ServerEvent::CardRemoved { card: name });
-        // Whoever asked may have gone.
-        let _ = told.send(removed);
+        }
     }
 }
 
@@ -289,7 +311,7 @@ pub(super) async fn unless_removed<B: Bus, R: Rdma<Memory = B::Memory>, T>(
         match card {
             Some(card) => {
                 card.leaving.sign().await;
-                card.name.clone()
+                format!("{} {}", card.name, card.leaving.why.get())
             }
             None => std::future::pending().await,
         }
@@ -299,8 +321,7 @@ pub(super) async fn unless_removed<B: Bus, R: Rdma<Memory = B::Memory>, T>(
     match select(running, gone).await {
         Either::Left((result, _)) => result,
         Either::Right((gone, _)) => {
-            let (name, _) = gone.factor_first();
-            let why = format!("{name} was removed from this server");
+            let (why, _) = gone.factor_first();
             let (arrived_bytes, total_bytes) = arrived();
             Err(BridgeError::new(Stage::Dma, LinkDown, why).arrived(arrived_bytes, total_bytes))
         }

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use crosslane_host::ErrorKind::Busy;
+use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 
 use crate::error::{BridgeError, Result};
@@ -15,7 +16,10 @@ use crate::stage::Stage;
 /// Most clients served at once.
 pub(super) const MOST_CLIENTS: usize = 256;
 /// Most connections that have not shown whose they are.
-pub(super) const MOST_STRANGERS: usize = 64;
+pub(super) const MOST_STRANGERS: usize = 128;
+/// Time that a connection has to show it, however many others come: those that come at the same
+/// time are all heard. New ones wait for so long where all places are taken.
+const LEAST_TIME: Picoseconds = Picoseconds::from_ns(200_000_000);
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
@@ -27,6 +31,7 @@ enum State {
 
 struct Place {
     state: State,
+    since: Picoseconds,
     leave: oneshot::Sender<()>,
 }
 
@@ -44,11 +49,22 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guests {
+    /// Returns the time at which a new connection can be given a place; none if there is one.
+    pub fn room_at(&self) -> Option<Picoseconds> {
+        let places = self.places.borrow();
+        let strangers = || places.values().filter(|place| place.state == State::Stranger);
+        let oldest = strangers().map(|place| place.since.0).min()?;
+        let is_full = strangers().count() >= MOST_STRANGERS;
+        is_full.then_some(Picoseconds(oldest.saturating_add(LEAST_TIME.0)))
+    }
+
     /// Gives a place to a new connection; the future that comes with it ends when it has to leave.
-    pub fn come(&self, client: ClientId) -> (Guest<'_>, oneshot::Receiver<()>) {
+    pub fn come(&self, client: ClientId, now: Picoseconds) -> (Guest<'_>, oneshot::Receiver<()>) {
         self.make_room(MOST_STRANGERS, |state| (state == State::Stranger).then_some(0));
         let (leave, left) = oneshot::channel();
-        self.places.borrow_mut().insert(client, Place { state: State::Stranger, leave });
+        self.places
+            .borrow_mut()
+            .insert(client, Place { state: State::Stranger, since: now, leave });
         (Guest { guests: self, client }, left)
     }
 

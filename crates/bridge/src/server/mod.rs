@@ -7,6 +7,7 @@ mod guests;
 mod memory;
 mod naive;
 mod pipelined;
+mod reload;
 mod session;
 mod shares;
 mod sums;
@@ -15,6 +16,7 @@ mod transfer;
 mod within;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -31,9 +33,11 @@ use smart_default::SmartDefault;
 use crate::card::CardWorking;
 use crate::chunks::Chunking;
 use crate::client::Identity;
+use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{CardKind, CardState, one_line};
 use crate::policy::{Guard, is_loopback};
+use crate::reload::{Reloader, hex};
 use crate::report::Report;
 use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};
@@ -42,10 +46,13 @@ pub use cards::CardChanges;
 use cards::{Change, Leaving, Worker};
 use guests::{Guests, MOST_CLIENTS, MOST_STRANGERS};
 use memory::Budget;
+use reload::{Outage, Reloading};
 use shares::Shares;
 
 /// Sizes of slots, bytes: smaller ones are mostly overhead, larger ones exceed a descriptor.
 const SLOT_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 28;
+/// Time between two looks whether a new connection can be taken.
+const LOOK: Picoseconds = Picoseconds::from_ns(2_000_000);
 /// Smallest chunk that a client may ask for, bytes.
 const LEAST_CHUNK_BYTES: u64 = 512;
 /// Number of slots of a ring.
@@ -171,6 +178,24 @@ pub enum ServerEvent {
         /// Name of the card.
         card: String,
     },
+    /// A card is being reloaded: the image is here, and as it was announced.
+    Reloading {
+        /// Name of the client.
+        client: String,
+        /// Name of the card.
+        card: String,
+        /// Length of the image, bytes.
+        bytes: u64,
+        /// SHA-256 of the image.
+        sha256: [u8; 32],
+    },
+    /// A card was reloaded, and is served again.
+    Reloaded {
+        /// Name of the client.
+        client: String,
+        /// Name of the card.
+        card: String,
+    },
 }
 
 impl fmt::Display for ServerEvent {
@@ -183,6 +208,18 @@ impl fmt::Display for ServerEvent {
             }
             Self::CardAdded { card } => write!(f, "{} was added", one_line(card)),
             Self::CardRemoved { card } => write!(f, "{} was removed", one_line(card)),
+            Self::Reloading { client, card, bytes, sha256 } => {
+                let (client, card, sum) = (one_line(client), one_line(card), hex(sha256));
+                write!(f, "{client}: {card} is reloaded with {bytes} B, SHA-256 {sum}")
+            }
+            Self::Reloaded { client, card } => {
+                write!(
+                    f,
+                    "{}: {} was reloaded and is served again",
+                    one_line(client),
+                    one_line(card)
+                )
+            }
             Self::Lost { peer, error } => write!(f, "{}: {}", one_line(peer), one_line(error)),
             Self::Moving { client, of_bytes, report, .. } => write!(
                 f,
@@ -239,6 +276,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
             moved_bytes: self.shares.so_far().0,
             slots: slots as u32,
             free_slots: [free, self.from_card.credits.counts().1].map(|free| free as u32),
+            outage: None,
         }
     }
 }
@@ -250,6 +288,11 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     options: ServerOptions,
     /// The cards, and those that are being removed.
     places: RefCell<Vec<Rc<ServedCard<B, R>>>>,
+    /// Cards that are not served for now, by name.
+    outages: RefCell<BTreeMap<String, Outage>>,
+    reloader: Option<Box<dyn Reloader<B>>>,
+    reloading: Reloading,
+    changes: CardChanges<B>,
     /// Memory of transfers beside the rings.
     memory: Budget,
     guests: Guests,
@@ -282,22 +325,33 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         let cards = cards.into_iter().map(|(name, card)| (name, card.into()));
         let cards: Vec<(String, Served<B>)> = cards.collect();
         check(cards.len(), &options)?;
+        let ((hire, hired), (change, changes)) = (mpsc::unbounded(), mpsc::unbounded());
         let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
         let shared = Shared {
             rdma,
             clock,
             options,
             places: RefCell::default(),
+            outages: RefCell::default(),
+            reloader: None,
+            reloading: Reloading::default(),
+            changes: CardChanges(change.clone()),
             memory,
             guests: Guests::default(),
             next_client: Cell::new(0),
             tell: Box::new(tell),
         };
-        let ((hire, hired), (change, changes)) = (mpsc::unbounded(), mpsc::unbounded());
         for (name, card) in cards {
             shared.add(&name, card, &hire).await?;
         }
         Ok(Self { shared, hire, hired, changes: (CardChanges(change), changes) })
+    }
+
+    /// Lets clients with the right to it reload cards.
+    #[must_use]
+    pub fn with_reloader(mut self, reloader: impl Reloader<B> + 'static) -> Self {
+        self.shared.reloader = Some(Box::new(reloader));
+        self
     }
 
     /// Returns a handle that adds and removes cards while the server serves.
@@ -382,8 +436,13 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     loop {
         // Those that were sent away may still be closing their connections.
         let is_full = sessions.len() >= MOST_CLIENTS + 2 * MOST_STRANGERS;
+        let now = shared.clock.now();
         let accepted = if is_full {
             sessions.next().await;
+            continue;
+        } else if let Some(room) = shared.guests.room_at().filter(|room| *room > now) {
+            let look = shared.clock.sleep_until(room.min(after(&shared.clock, LOOK)));
+            select(sessions.next(), pin!(look)).await;
             continue;
         } else if sessions.is_empty() {
             listener.accept().await
@@ -397,7 +456,8 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         let connection = accepted.at(Stage::Connection)?;
         let client = ClientId(shared.next_client.get());
         shared.next_client.set(client.0 + 1);
-        sessions.push(session::serve(shared, connection, client));
+        let guest = shared.guests.come(client, now);
+        sessions.push(session::serve(shared, connection, guest));
     }
 }
 

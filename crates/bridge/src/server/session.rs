@@ -7,13 +7,14 @@ use std::rc::Rc;
 use crosslane_host::ErrorKind::Busy;
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
+use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 
 use super::cards::unless_removed;
 use super::guests::Guest;
 use super::transfer::Transfer;
-use super::{ServedCard, ServerEvent, ServerOptions, Shared};
+use super::{ServedCard, ServerEvent, ServerOptions, Shared, reload};
 use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{BridgeError, Result};
@@ -29,10 +30,9 @@ const LEAVING: Picoseconds = Picoseconds::from_secs(1);
 pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     connection: R::Connection,
-    client: ClientId,
+    (guest, leave): (Guest<'_>, oneshot::Receiver<()>),
 ) {
-    let peer = connection.peer();
-    let (guest, leave) = shared.guests.come(client);
+    let (peer, client) = (connection.peer(), guest.client);
     let talked = {
         let talking = pin!(talk(shared, connection.clone(), &guest));
         // Asked first: whoever has to leave begins no transfer.
@@ -95,10 +95,13 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 send(&Reply::Cards(names)).await?;
             }
             Request::Survey => {
-                let served = shared.served().into_iter().take(MOST_SURVEYED);
-                let cards = served.map(|card| card.state()).collect();
+                let served = shared.served().into_iter();
+                let cards = served.map(|card| card.state()).chain(shared.states_out());
+                let cards = cards.take(MOST_SURVEYED).collect();
                 let (memory_bytes, free_memory_bytes) = shared.memory.counts();
-                send(&Reply::Survey(Survey { cards, memory_bytes, free_memory_bytes })).await?;
+                let mut survey = Survey { cards, memory_bytes, free_memory_bytes };
+                survey.shorten();
+                send(&Reply::Survey(survey)).await?;
             }
             Request::Transfer(request) => {
                 guest.is_busy();
@@ -123,6 +126,26 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         send(&Reply::Failed(Failure::from(error))).await?;
                         if has_begun {
                             // Its operations in flight end with the connection.
+                            leave(clock, &control).await;
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            Request::Reload(request) => {
+                guest.is_busy();
+                let (result, is_in_use) = reload::serve(shared, &control, &name, &request).await;
+                let (client, card) = (name.clone(), request.card);
+                match result {
+                    Ok(reloaded) => {
+                        (shared.tell)(&ServerEvent::Reloaded { client, card });
+                        send(&reloaded).await?;
+                    }
+                    Err(error) => {
+                        let failure = Failure::from(error.clone());
+                        (shared.tell)(&ServerEvent::Failed { client, error });
+                        send(&Reply::Failed(failure)).await?;
+                        if is_in_use {
                             leave(clock, &control).await;
                             return Ok(());
                         }

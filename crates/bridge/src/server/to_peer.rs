@@ -154,7 +154,11 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
                 }
                 // Answers to what nobody has asked.
                 Either::Right(
-                    Reply::Cards(_) | Reply::Survey(_) | Reply::Ready | Reply::Data { .. },
+                    Reply::Cards(_)
+                    | Reply::Survey(_)
+                    | Reply::Ready
+                    | Reply::Data { .. }
+                    | Reply::Reloaded { .. },
                 ) => {}
             }
         }

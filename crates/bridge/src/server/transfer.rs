@@ -31,7 +31,7 @@ use crate::slots::{ClientId, Membership, Ring, Slot};
 use crate::stage::Stage;
 
 /// Least time between two progress messages.
-const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+pub(super) const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
 /// Time between two events about a transfer that goes on.
 const MOVING: Picoseconds = Picoseconds::from_secs(1);
 /// Time for a client to take the last messages of a transfer.

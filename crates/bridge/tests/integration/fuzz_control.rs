@@ -7,15 +7,18 @@ use crate::support;
 
 use bolero::TypeGenerator;
 use crosslane_bridge::messages::{
-    Carried, Hello, MAGIC, PeerTarget, Reply, Request, TransferRequest, VERSION, Welcome, decode,
-    encode,
+    Carried, Hello, MAGIC, PeerTarget, ReloadRequest, Reply, Request, TransferRequest, VERSION,
+    Welcome, decode, encode,
 };
 use crosslane_bridge::{Mode, Path};
 use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion, RemoteMemory};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select};
 
-use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern};
+use sha2::{Digest, Sha256};
+
+use crate::reload::Bench;
+use support::{Events, SECOND_PS, SERVER, Scene, bytes_of, pattern, serve_while};
 
 /// Inputs of a plain run; `make fuzz` sets another number.
 const ITERATIONS: usize = 2000;
@@ -23,6 +26,10 @@ const ITERATIONS: usize = 2000;
 const SESSIONS: usize = 60;
 /// Messages of one client.
 const MOST_MESSAGES: usize = 8;
+/// Length of the client's memory, bytes.
+const OWN_BYTES: u64 = 50_000;
+/// Cards in requests, most of which are there.
+const CARDS: [&str; 4] = ["kc705", "kc705", "kc705", "other"];
 
 /// Numbers that are easy to forget.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
@@ -82,6 +89,21 @@ enum Message {
     Cancel,
     Chunk { offset_bytes: Number, bytes: Number },
     Transfer(Box<Transfer>),
+    Survey,
+    Reload(Box<Reload>),
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct Reload {
+    card: u8,
+    ending: Option<String>,
+    bytes: Number,
+    /// As long as the memory.
+    is_whole: bool,
+    /// With the right checksum.
+    is_same: bool,
+    source: Memory,
+    waits: bool,
 }
 
 #[derive(Clone, Copy, Debug, TypeGenerator)]
@@ -127,13 +149,12 @@ impl Transfer {
         let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer, Path::WithinNode];
         let bytes = self.bytes.value();
         let data = |bytes: u64| Carried::Put(vec![7; bytes.min(3900) as usize]);
-        let cards = ["kc705", "kc705", "kc705", "other"];
         let path = paths[usize::from(self.path) % paths.len()];
         let here = (path == Path::WithinNode).then_some("");
         TransferRequest {
             path,
             mode: if self.is_naive { Mode::Naive } else { Mode::Pipelined },
-            card: cards[usize::from(self.card) % cards.len()].to_owned(),
+            card: CARDS[usize::from(self.card) % CARDS.len()].to_owned(),
             address: self.address.value(),
             bytes,
             carried: match self.carried {
@@ -159,14 +180,31 @@ impl Transfer {
     }
 }
 
+impl Reload {
+    fn request(&self, own: RemoteMemory) -> ReloadRequest {
+        let bytes = if self.is_whole { OWN_BYTES } else { self.bytes.value() };
+        let sum = Sha256::digest(pattern(OWN_BYTES, 1));
+        ReloadRequest {
+            card: CARDS[usize::from(self.card) % CARDS.len()].to_owned(),
+            ending: self.ending.clone().unwrap_or_default().chars().take(20).collect(),
+            bytes,
+            sha256: if self.is_same { sum.into() } else { [7; 32] },
+            source: self.source.region(own).unwrap_or(own),
+            time_ps: SECOND_PS / 1000,
+        }
+    }
+}
+
 #[test]
 fn fuzz_decode() {
     bolero::check!().with_iterations(ITERATIONS).for_each(|bytes: &[u8]| {
         let _ = decode::<Hello>("a greeting", bytes);
         let _ = decode::<Welcome>("a welcome", bytes);
         if let Ok(request) = decode::<Request>("a request", bytes) {
-            if let Request::Transfer(transfer) = &request {
-                let _ = transfer.check();
+            match &request {
+                Request::Transfer(transfer) => drop(transfer.check()),
+                Request::Reload(reload) => drop(reload.check()),
+                _ => {}
             }
             // A decoded message can be encoded again, if it is not too long.
             if let Ok(again) = encode(&request) {
@@ -191,8 +229,8 @@ fn fuzz_session() {
 
 fn session(greets: bool, messages: &[Message]) {
     let scene = Scene::new(10);
-    scene.with_server(&["kc705"], Scene::small(), async || {
-        let own = scene.filled(50_000, 1).await;
+    let program = async || {
+        let own = scene.filled(OWN_BYTES, 1).await;
         let foreign = scene.filled(50_000, 2).await;
         let end = Picoseconds(SECOND_PS);
         let connection = scene.network.connect(SERVER, end).await.expect("it is there");
@@ -214,6 +252,11 @@ fn session(greets: bool, messages: &[Message]) {
                 Message::Chunk { offset_bytes, bytes } => {
                     let (offset_bytes, bytes) = (offset_bytes.value(), bytes.value());
                     (encode(&Request::Chunk { offset_bytes, bytes }).expect("short"), false)
+                }
+                Message::Survey => (encode(&Request::Survey).expect("short"), true),
+                Message::Reload(reload) => {
+                    let request = Request::Reload(Box::new(reload.request(region)));
+                    (encode(&request).expect("short"), reload.waits)
                 }
                 Message::Transfer(transfer) => {
                     let request = Request::Transfer(Box::new(transfer.request(region)));
@@ -240,5 +283,13 @@ fn session(greets: bool, messages: &[Message]) {
         let client = scene.client().await;
         scene.put(&client, &foreign, 0).await;
         assert!(scene.get(&client, 0, 50_000).await == pattern(50_000, 2));
+    };
+    let run = scene.simulation.run("test", async {
+        let options = Scene::small().with_closed_network(true);
+        let server = scene.server(&["kc705"], options, Events::default()).await;
+        let server = server.with_reloader(Bench::new(scene.bus.clone()));
+        serve_while(server, SERVER, program).await;
     });
+    run.expect("nothing hangs");
+    scene.check_empty();
 }

@@ -228,7 +228,8 @@ fn connections_without_a_greeting_hold_up_nobody() {
         let source = scene.filled(4096, 1).await;
         scene.put(&client, &source, 0).await;
         let took = scene.bus_now() - begun;
-        assert!(took < SECOND_PS / 10, "{took} ps");
+        // All before it had the time to say who they are, 128 at once.
+        assert!(took < SECOND_PS, "{took} ps");
         client.close().await;
     });
 }

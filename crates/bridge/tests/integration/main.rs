@@ -4,11 +4,13 @@
 mod adapters;
 mod changes;
 mod files;
+mod fuzz_client;
 mod fuzz_control;
 mod hostile;
 mod kills;
 mod local;
 mod memory;
+mod reload;
 mod server;
 mod support;
 mod within;

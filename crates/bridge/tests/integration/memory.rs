@@ -154,6 +154,7 @@ fn a_survey_tells_kinds_and_what_was_moved() {
             moved_bytes,
             slots: 4,
             free_slots: [4, 4],
+            outage: None,
         };
         let expected = [
             card(CARD, CardKind::Engine, None, 0),

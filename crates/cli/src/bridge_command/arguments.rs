@@ -53,6 +53,8 @@ Examples:
     Copy(CopyArguments),
     /// List the cards of servers, with their memory and load
     Pool(PoolArguments),
+    /// Reload a card of a server with a configuration or bitstream
+    Reload(ReloadArguments),
     /// Measure bridged transfers, pipelined or naive, in a lab or on a real network
     Bench(BenchArguments),
 }
@@ -150,6 +152,8 @@ Examples:
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tls --policy policy.toml
   crosslane bridge serve --device memory=mem:4G --device disk=file:/dev/dax0.0
+  crosslane bridge serve --device vfio:01:00.0 --policy policy.toml \\
+      --programmer 'fpga0=openFPGALoader -b kc705'
 
 DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
@@ -193,6 +197,14 @@ pub struct ServeArguments {
     /// Socket at which the same user adds and removes cards (`crosslane bridge card`).
     #[arg(long, value_name = "SOCKET", value_hint = ValueHint::FilePath)]
     pub control: Option<PathBuf>,
+    /// Program by which clients with the right to it reload a card, any number of times:
+    /// NAME=PROGRAM, with its arguments. The path of the client's file is added to them.
+    #[arg(long, value_name = "NAME=PROGRAM", value_hint = ValueHint::CommandString)]
+    pub programmer: Vec<String>,
+    /// How long such a program, and its card until it is back, may take, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+        value_parser = whole::<u64>(1..=3600))]
+    pub reload_deadline: u64,
     #[command(flatten)]
     pub ring: RingArguments,
 }
@@ -337,6 +349,28 @@ pub struct PoolArguments {
     /// Servers, or files with servers.
     #[arg(value_name = "SERVER", value_hint = ValueHint::FilePath)]
     pub server: Vec<String>,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
+/// Arguments of `bridge reload`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge reload node:7471/fpga0 design.bit --network tls --as owner --key owner.key
+
+The server's policy has to give the right to it (access = \"reload\"), and its owner the program
+that reconfigures the card (`crosslane bridge serve --programmer`). The file is sent, and compared,
+before the card is touched. Transfers of the card end with an error; other cards are served meanwhile. A
+card that cannot be reloaded, or does not come back, is out of service until it is reloaded again;
+`crosslane bridge pool` says why. Once the file is there, the server ends what it has begun.")]
+pub struct ReloadArguments {
+    /// The card: SERVER/CARD, without SERVER/ with --servers.
+    #[arg(value_parser = parse_card::<CardName>)]
+    pub card: CardName,
+    /// The configuration or bitstream.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
     #[command(flatten)]
     pub client: ClientArguments,
 }

@@ -236,7 +236,11 @@ pub fn copy(arguments: &CopyArguments) -> Result<()> {
     remote.finish(&format!("{source} -> {target}"), &outcome)
 }
 
-fn open_file(path: &Path) -> Result<(File, u64)> {
+/// Opens a file with a length; also returns that.
+///
+/// # Errors
+/// One that cannot be read, or is empty, or no file.
+pub fn open_file(path: &Path) -> Result<(File, u64)> {
     let kind = std::fs::metadata(path).map_err(|error| cannot_read(path, &error))?.file_type();
     if !kind.is_file() {
         // To open a pipe would wait for somebody who writes.

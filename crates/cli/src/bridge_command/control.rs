@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc as sync;
 use std::time::Duration;
 
-use crosslane::bridge::{CardChanges, Served};
-use crosslane::open::{AnyBus, Cards, DeviceName, Opened, SessionOptions};
+use crosslane::bridge::CardChanges;
+use crosslane::open::{AnyBus, DeviceName};
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::arguments::{CardCommand, ControlArguments};
-use super::serve::card_name;
+use super::reload::Devices;
+use super::serve::{card_name, opened};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 
@@ -90,12 +91,22 @@ impl Control {
     }
 
     /// Carries out what is asked for, one after the other; never ends.
-    pub async fn obey(mut self, changes: &CardChanges<AnyBus>) {
+    pub async fn obey(mut self, changes: &CardChanges<AnyBus>, devices: &Devices) {
         while let Some(Asked { request, answer }) = self.0.next().await {
             let done = match request {
-                Request::Add { name, device } => add(changes, &name, &device).await,
+                Request::Add { name, device } => match add(changes, &name, &device).await {
+                    Ok(device) => {
+                        devices.borrow_mut().insert(name, device);
+                        Ok(())
+                    }
+                    Err(why) => Err(why),
+                },
                 Request::Remove { name } => {
-                    changes.remove(&name).await.map_err(|error| error.to_string())
+                    let removed = changes.remove(&name).await;
+                    if removed.is_ok() {
+                        devices.borrow_mut().remove(&name);
+                    }
+                    removed.map_err(|error| error.to_string())
                 }
             };
             // Whoever asked may have gone.
@@ -105,19 +116,19 @@ impl Control {
     }
 }
 
-async fn add(changes: &CardChanges<AnyBus>, name: &str, device: &str) -> Answer {
+async fn add(
+    changes: &CardChanges<AnyBus>,
+    name: &str,
+    device: &str,
+) -> Result<DeviceName, String> {
     let words = |error: &dyn std::error::Error| error.to_string();
     let named: DeviceName = device.parse().map_err(|error| words(&error))?;
     if matches!(named, DeviceName::Lab(_)) {
         return Err(format!("{device}: a lab runs from the start of its server on (--device)"));
     }
-    let cards = Cards::open(&[named], SessionOptions::default()).map_err(|error| words(&error))?;
-    let card = match cards.card(0).await.map_err(|error| words(&error))? {
-        Opened::Engine(device) => Served::Engine(device),
-        Opened::Memory(memory) => Served::Memory(memory),
-        Opened::Null => Served::Null,
-    };
-    changes.add(name, card).await.map_err(|error| error.to_string())
+    let card = opened(&named).await?;
+    changes.add(name, card).await.map_err(|error| words(&error))?;
+    Ok(named)
 }
 
 /// Reads to the end of a stream, which shuts its direction down.

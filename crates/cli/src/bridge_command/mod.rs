@@ -10,6 +10,7 @@ mod latency;
 mod matrix;
 mod monitor;
 mod pool;
+mod reload;
 mod serve;
 mod servers;
 mod stripes;
@@ -41,6 +42,7 @@ pub fn run(command: &BridgeCommand) -> Result<()> {
         BridgeCommand::Serve(arguments) => serve::run(arguments),
         BridgeCommand::Card { command } => control::run(command),
         BridgeCommand::Pool(arguments) => pool::run(arguments),
+        BridgeCommand::Reload(arguments) => reload::run(arguments),
         BridgeCommand::Bench(arguments) => bench::run(arguments),
     }
 }

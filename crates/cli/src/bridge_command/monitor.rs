@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crosslane::bridge::{Report, ServerEvent};
+use crosslane::bridge::{Report, ServerEvent, hex};
 use crosslane::host::{Clock, lock};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
@@ -33,6 +33,8 @@ struct Counters {
     transfers: BTreeMap<&'static str, (u64, u64, f64)>,
     /// Transfers that failed or were refused, by stage.
     failed: BTreeMap<String, u64>,
+    /// Cards that were reloaded.
+    reloads: u64,
     /// Bytes, operations and busy seconds by stage.
     stages: BTreeMap<String, (u64, u64, f64)>,
 }
@@ -70,6 +72,8 @@ struct Line<'a> {
     seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stage: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
     /// Why it failed, or why it was not faster.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -95,6 +99,17 @@ impl<'a> Line<'a> {
             ServerEvent::CardAdded { card } => Self { event: "added", card: Some(card), ..line },
             ServerEvent::CardRemoved { card } => {
                 Self { event: "removed", card: Some(card), ..line }
+            }
+            ServerEvent::Reloading { client, card, bytes, sha256 } => Self {
+                event: "reloading",
+                client: Some(client),
+                card: Some(card),
+                bytes: Some(*bytes),
+                sha256: Some(hex(sha256)),
+                ..line
+            },
+            ServerEvent::Reloaded { client, card } => {
+                Self { event: "reloaded", client: Some(client), card: Some(card), ..line }
             }
             ServerEvent::Lost { peer, error } => Self {
                 event: "lost",
@@ -150,7 +165,9 @@ impl Counters {
             ServerEvent::Greeted { .. } => self.clients += 1,
             ServerEvent::CardAdded { .. }
             | ServerEvent::CardRemoved { .. }
-            | ServerEvent::Moving { .. } => {}
+            | ServerEvent::Moving { .. }
+            | ServerEvent::Reloading { .. } => {}
+            ServerEvent::Reloaded { .. } => self.reloads += 1,
             ServerEvent::Lost { error, .. } => {
                 *self.lost.entry(error.stage.to_string()).or_default() += 1;
             }
@@ -193,6 +210,7 @@ impl Counters {
         };
         family("lost_connections", "Connections refused or lost.", &mut counts(&self.lost));
         family("failed_transfers", "Transfers failed or refused.", &mut counts(&self.failed));
+        family("reloads", "Cards that were reloaded.", &mut all(self.reloads as f64));
         let paths = |value: fn(&(u64, u64, f64)) -> f64| {
             self.transfers.iter().map(move |(path, sums)| (by("path", path), value(sums)))
         };

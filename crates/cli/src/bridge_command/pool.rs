@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge pool`: the cards of several servers, with their memory and load.
 
-use crosslane::bridge::messages::Survey;
+use crosslane::bridge::messages::{Survey, one_line};
 use crosslane::results::SCHEMA;
 use crosslane_report::Table;
 use serde::Serialize;
@@ -71,6 +71,10 @@ fn text(pool: &[PoolServer]) -> String {
     let mut errors = String::new();
     for PoolServer { server, survey, error, .. } in pool {
         for card in survey.iter().flat_map(|survey| &survey.cards) {
+            if let Some(why) = &card.outage {
+                let (name, why) = (one_line(&card.name), one_line(why));
+                errors += &format!("{server}/{name} is out of service: {why}\n");
+            }
             let memory = card.memory_bytes.map_or_else(|| "-".to_owned(), |it| it.to_string());
             let [to, from] = card.free_slots;
             let free = survey.as_ref().map_or(0, |survey| survey.free_memory_bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bridge serve`: cards, of this machine or of a lab, beside a real network.
 
+use std::rc::Rc;
+
 use crosslane::bridge::{Guard, Identity, Key, Policy, Served, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network, SharedKey, Trust};
@@ -9,7 +11,8 @@ use crosslane::open::{AnyBus, AnyRdma, Cards, DeviceName, Opened, SessionOptions
 use super::arguments::{RingArguments, ServeArguments};
 use super::control::Control;
 use super::monitor::{Monitor, ready_and_alive};
-use super::{open_network, random_key, read_key};
+use super::reload::Devices;
+use super::{open_network, random_key, read_key, reload};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 
@@ -61,6 +64,27 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
 pub struct NamedCards<'a> {
     cards: &'a Cards,
     names: Vec<String>,
+    /// Those that are opened alone, so that they can be let go, by their places among all.
+    alone: Vec<(usize, String, DeviceName)>,
+}
+
+/// Returns an open card as a server takes it.
+fn served(card: Opened) -> Served<AnyBus> {
+    match card {
+        Opened::Engine(device) => Served::Engine(device),
+        Opened::Memory(memory) => Served::Memory(memory),
+        Opened::Null => Served::Null,
+    }
+}
+
+/// Opens a card alone: it is closed when its server lets it go.
+///
+/// # Errors
+/// The sentence of the error.
+pub async fn opened(device: &DeviceName) -> Result<Served<AnyBus>, String> {
+    let cards = Cards::open(std::slice::from_ref(device), SessionOptions::default());
+    let card = cards.map_err(|error| error.to_string())?.card(0).await;
+    card.map(served).map_err(|error| error.to_string())
 }
 
 /// Runs a program beside a real network on a card of this name.
@@ -72,30 +96,29 @@ pub fn on_card<T>(
     program: impl AsyncFnOnce(NamedCards<'_>) -> Result<T>,
 ) -> Result<T> {
     let cards = Cards::open(&[device.parse()?], SessionOptions::default())?;
-    let named = NamedCards { cards: &cards, names: vec![DEFAULT_NAME.to_owned()] };
+    let names = vec![DEFAULT_NAME.to_owned()];
+    let named = NamedCards { cards: &cards, names, alone: Vec::new() };
     cards.run_free(program(named))
 }
 
 /// Makes the server of cards on a real network; also returns the network's name.
 async fn server(
     (network, clock): (&Network, &MachineClock),
-    NamedCards { cards, names }: NamedCards<'_>,
+    NamedCards { cards, names, alone }: NamedCards<'_>,
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
 ) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String)> {
     let rdma = cards.rdma(network.clone());
     let words = rdma.name();
-    let mut served: Vec<(String, Served<AnyBus>)> = Vec::new();
+    let mut all: Vec<(String, Served<AnyBus>)> = Vec::new();
     for (number, name) in names.into_iter().enumerate() {
-        let card = match cards.card(number).await.map_err(CommandError::failed)? {
-            Opened::Engine(device) => Served::Engine(device),
-            Opened::Memory(memory) => Served::Memory(memory),
-            Opened::Null => Served::Null,
-        };
-        served.push((name, card));
+        all.push((name, served(cards.card(number).await.map_err(CommandError::failed)?)));
     }
-    let cards = served;
-    let server = Server::new(cards, rdma, clock.clone(), options, tell).await?;
+    for (place, name, device) in alone {
+        let card = opened(&device).await.map_err(CommandError::Failed)?;
+        all.insert(place, (name, card));
+    }
+    let server = Server::new(all, rdma, clock.clone(), options, tell).await?;
     Ok((server, words))
 }
 
@@ -105,6 +128,8 @@ async fn server(
 /// Invalid arguments, a network that cannot be used, or a device that fails as a whole.
 pub fn run(arguments: &ServeArguments) -> Result<()> {
     let (names, devices) = card_names(&arguments.device)?;
+    // Each client has two sockets over tls.
+    crosslane_serve::raise_limit_of_files();
     let guard = match &arguments.policy {
         Some(path) => Guard::Keys(Policy::read(path, random_key()?)?),
         None => Guard::Open,
@@ -115,20 +140,28 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         .with_guard(guard)
         .with_identity(Identity { name: arguments.name.clone(), key });
     let (listen, choice) = (&arguments.listen, arguments.network);
-    let cards = Cards::open(&devices, SessionOptions::default())?;
+    let clock = MachineClock::new();
+    let by_name: Devices = Rc::default();
+    by_name.borrow_mut().extend(names.iter().cloned().zip(devices.iter().cloned()));
+    let programs = reload::programs(arguments, &by_name, &clock)?;
     let list = names.iter().zip(&devices).map(|(name, device)| format!("{name} ({device})"));
     let list = list.collect::<Vec<_>>().join(", ");
+    let all = names.into_iter().zip(devices).enumerate();
+    let (alone, shared): (Vec<_>, Vec<_>) = all.partition(|(_, (name, _))| programs.has(name));
+    let alone = alone.into_iter().map(|(place, (name, device))| (place, name, device)).collect();
+    let (names, devices): (Vec<_>, Vec<_>) = shared.into_iter().map(|(_, card)| card).unzip();
+    let cards = Cards::open(&devices, SessionOptions::default())?;
     cards.run_free(async {
         // After the cards, so that a wrong name is reported first.
-        let clock = MachineClock::new();
         let (network, why) = open_network(choice, listen, &clock, &trust)?;
-        let cards = NamedCards { cards: &cards, names };
+        let cards = NamedCards { cards: &cards, names, alone };
         let monitor = Monitor::new(arguments.log);
         let metrics =
             arguments.metrics.map(|address| monitor.serve(address, &clock)).transpose()?;
         let tell = move |event: &ServerEvent| monitor.tell(event);
         let control = arguments.control.as_deref().map(Control::listen).transpose()?;
         let (server, name) = server((&network, &clock), cards, options, tell).await?;
+        let server = server.with_reloader(programs);
         let listener = server.listen(listen).await?;
         let address = listener.address();
         let changes = server.changes();
@@ -140,7 +173,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         let beside = async {
             let obeying = async {
                 if let Some(control) = control {
-                    control.obey(&changes).await;
+                    control.obey(&changes, &by_name).await;
                 }
             };
             futures_util::join!(ready_and_alive(&clock, &address), obeying);

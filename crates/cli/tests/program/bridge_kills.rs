@@ -39,7 +39,7 @@ const WAYS: [&str; 4] = ["put", "get", "roundtrip", "copy"];
 const DEATHS: [Death; 3] = [Death::Client, Death::Server, Death::Restart];
 
 /// A number that depends on a seed and a position.
-fn mixed(seed: u64, at: u64) -> u64 {
+pub fn mixed(seed: u64, at: u64) -> u64 {
     let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(at);
     for _ in 0..2 {
         word = (word ^ (word >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -243,7 +243,7 @@ fn frame(kind: u8, (id, key): (u64, u64), address: u64, body: &[u8]) -> Vec<u8> 
 }
 
 /// Joins two streams, and says what no client says.
-fn say_nonsense(address: &str, number: u64) {
+pub fn say_nonsense(address: &str, number: u64) {
     let id = (mixed(number, 1), mixed(number, 2));
     let streams = [0, 1].map(|stream: u64| {
         let mut socket = TcpStream::connect(address).expect("it listens");
@@ -260,7 +260,7 @@ fn say_nonsense(address: &str, number: u64) {
 }
 
 /// Memory of a process that is not of a file, KiB.
-fn anonymous_kib(process: u32) -> u64 {
+pub fn anonymous_kib(process: u32) -> u64 {
     let mut status = String::new();
     let file = File::open(format!("/proc/{process}/status"));
     file.and_then(|mut file| file.read_to_string(&mut status)).expect("it runs");

@@ -14,7 +14,7 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 51] = [
+const PAGES: [&str; 52] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
     "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
@@ -22,7 +22,7 @@ const PAGES: [&str; 51] = [
     "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get", "bridge pool",
     "bridge card", "bridge card add", "bridge card remove", "bridge roundtrip", "bridge copy",
-    "bridge bench", "completions", "calibrate", "manual", "merge", "ui",
+    "bridge reload", "bridge bench", "completions", "calibrate", "manual", "merge", "ui",
 ];
 
 /// Examples of `validate` that have a test of their own.

@@ -2,7 +2,9 @@
 //! The program from outside, as a user types it.
 
 mod bridge;
+mod bridge_hours;
 mod bridge_kills;
+mod bridge_reload;
 mod bridge_servers;
 mod calibrations;
 mod commands;

@@ -121,7 +121,7 @@ impl State {
         for listener in self.listeners.values() {
             if let Entrance::Porch(porch) = &listener.entrance {
                 // A full backlog is checked again at the next event.
-                if !listener.backlog.length() >= crate::inbox::MAX_BACKLOG {
+                if listener.backlog.length() < crate::inbox::MAX_BACKLOG {
                     all.push((porch.as_fd().as_raw_fd(), PollFlags::IN));
                 }
             }

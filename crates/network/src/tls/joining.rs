@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{Error, ErrorKind, Result};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,11 @@ const MOST_STREAMS: u32 = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most sockets that have not shown yet whose they are; beyond it the oldest is closed.
 const MOST_STRANGERS: usize = 128;
+/// Time that each has to show it, however many others come: those that come at the same time are
+/// all heard.
+const LEAST_TIME: Duration = Duration::from_millis(200);
+/// Time between two looks whether another one has a place.
+const LOOK: Duration = Duration::from_millis(2);
 
 type Stream = (Wire, Incoming);
 
@@ -105,7 +110,7 @@ struct Shared {
 #[derive(Default)]
 struct Strangers {
     last: u64,
-    sockets: VecDeque<(u64, TcpStream)>,
+    sockets: VecDeque<(u64, Instant, TcpStream)>,
     has_ended: bool,
 }
 
@@ -148,7 +153,7 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let mut strangers = lock(&self.shared.strangers);
         strangers.has_ended = true;
-        for (_, socket) in strangers.sockets.drain(..) {
+        for (_, _, socket) in strangers.sockets.drain(..) {
             let _ = socket.shutdown(Shutdown::Both);
         }
         drop(strangers);
@@ -162,6 +167,7 @@ impl Drop for Listening {
 impl Shared {
     fn accept_all(self: Arc<Self>, listener: &TcpListener) {
         loop {
+            self.wait_for_room();
             let accepted = listener.accept();
             if lock(&self.strangers).has_ended {
                 return;
@@ -174,15 +180,29 @@ impl Shared {
         }
     }
 
+    /// Waits until fewer strangers are here than may be, or the oldest has had its time.
+    fn wait_for_room(&self) {
+        loop {
+            let strangers = lock(&self.strangers);
+            let oldest = strangers.sockets.front().map(|(_, since, _)| since.elapsed());
+            let is_full = strangers.sockets.len() >= MOST_STRANGERS && !strangers.has_ended;
+            if !is_full || oldest.is_none_or(|time| time >= LEAST_TIME) {
+                return;
+            }
+            drop(strangers);
+            thread::sleep(LOOK);
+        }
+    }
+
     /// Hears a stranger in a thread of his own.
     fn welcome(self: Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Ok(kept) = stream.try_clone() else { return };
         let mut strangers = lock(&self.strangers);
         strangers.last += 1;
         let number = strangers.last;
-        strangers.sockets.push_back((number, kept));
+        strangers.sockets.push_back((number, Instant::now(), kept));
         if strangers.sockets.len() > MOST_STRANGERS
-            && let Some((_, oldest)) = strangers.sockets.pop_front()
+            && let Some((_, _, oldest)) = strangers.sockets.pop_front()
         {
             let _ = oldest.shutdown(Shutdown::Both);
         }
@@ -201,7 +221,7 @@ impl Shared {
     }
 
     fn forget(&self, number: u64) {
-        lock(&self.strangers).sockets.retain(|(other, _)| *other != number);
+        lock(&self.strangers).sockets.retain(|(other, ..)| *other != number);
     }
 
     /// Hears whose stream it is. Returns all streams of a connection with its last one.
@@ -213,7 +233,7 @@ impl Shared {
         if kind != Kind::Join || number >= count || count > MOST_STREAMS {
             return Err(ErrorKind::InvalidData.into());
         }
-        let mut incomplete = lock(&self.incomplete);
+        let mut incomplete = self.room_for(&(id, key));
         incomplete.retain(|_, gathered| now.duration_since(gathered.since) < PATIENCE);
         // The oldest gives way, so that nobody keeps others out by connections never completed.
         let oldest = incomplete.iter().min_by_key(|(_, gathered)| gathered.since);
@@ -236,6 +256,21 @@ impl Shared {
         }
         let complete = incomplete.remove(&(id, key)).map(|gathered| gathered.streams);
         Ok(complete.map(|streams| streams.into_iter().flatten().collect()))
+    }
+
+    /// Waits until a stream's connection has a place among those that are not complete, or the
+    /// oldest of these has had its time.
+    fn room_for(&self, id: &(u64, u64)) -> MutexGuard<'_, HashMap<(u64, u64), Gathered>> {
+        loop {
+            let incomplete = lock(&self.incomplete);
+            let oldest = incomplete.values().map(|gathered| gathered.since.elapsed()).max();
+            let is_full = incomplete.len() >= MOST_STRANGERS && !incomplete.contains_key(id);
+            if !is_full || oldest.is_none_or(|time| time >= LEAST_TIME) {
+                return incomplete;
+            }
+            drop(incomplete);
+            thread::sleep(LOOK);
+        }
     }
 
     /// Begins a connection, and hands it to the program.

@@ -25,6 +25,8 @@ use crosslane_sysfs::is_vfio_driver;
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
 /// Time from link up to the first configuration request (PCIe 6.x 6.6.1).
 const AFTER_LINK_UP: Duration = Duration::from_millis(100);
+/// Time for a card to answer whose reconfiguration has failed: mostly it is as it was.
+const AS_IT_WAS: Duration = Duration::from_secs(1);
 /// Interval at which the kernel is told to look for a missing card.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Interval of checks of a link.
@@ -103,7 +105,8 @@ pub struct Reloaded {
 ///
 /// # Errors
 /// No such function, no port above it, a function that must not be taken, no right, or the
-/// deadline. If the function has already been removed, the error tells how it comes back.
+/// deadline. If the function was removed and is not back, the error tells how it comes back; after
+/// a reconfiguration that fails it is looked for, too.
 pub fn reload(
     machine: &Machine,
     address: Address,
@@ -161,7 +164,7 @@ pub fn reload(
     }
 }
 
-/// Removes the functions, waits for the card, and restores them.
+/// Removes the functions, has the card reconfigured, waits for it, and restores them.
 fn away_and_back(
     segment: &Segment,
     port: &PciFunction,
@@ -169,7 +172,7 @@ fn away_and_back(
     card: &[&PciFunction],
     options: &mut ReloadOptions<'_>,
 ) -> Result<Reloaded> {
-    let (tree, address, begun) = (segment.tree(), function.address, Instant::now());
+    let (address, begun) = (function.address, Instant::now());
     // The last function first: without function 0 the others have no device.
     for function in card.iter().rev().filter(|function| !is_gone(function)) {
         remove(function)?;
@@ -179,17 +182,44 @@ fn away_and_back(
     let gone = |kind, why: String| {
         SysfsError::cannot(address, kind, format!("it was removed, and {why}"), &back)
     };
-    let wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
-    let needs_down = options.ready == CardReady::LinkDownAndUp;
-    let mut was_down = wait.link_is_down();
-    (options.reconfigure)().map_err(|why| gone(Failed, why))?;
+    let mut wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
+    let was_down = wait.link_is_down();
+    let failed = (options.reconfigure)().err();
+    if failed.is_some() {
+        wait.deadline = begun.elapsed() + AS_IT_WAS;
+    }
+    let needs_down = options.ready == CardReady::LinkDownAndUp && failed.is_none();
+    let restored = restore(&wait, function, card, options.interrupted, needs_down, was_down);
+    match (failed, restored) {
+        (None, restored) => restored,
+        (Some(why), Ok(_)) => {
+            Err(SysfsError::cannot(address, Failed, format!("{why}; it is back as it was"), ""))
+        }
+        (Some(why), Err(_)) => Err(gone(Failed, why)),
+    }
+}
+
+/// Waits until the card is ready, and restores its functions.
+fn restore(
+    wait: &Wait<'_>,
+    function: &PciFunction,
+    card: &[&PciFunction],
+    interrupted: &AtomicBool,
+    needs_down: bool,
+    mut was_down: bool,
+) -> Result<Reloaded> {
+    let &Wait { segment, port, begun, back, .. } = wait;
+    let (tree, address) = (segment.tree(), function.address);
+    let gone = |kind, why: String| {
+        SysfsError::cannot(address, kind, format!("it was removed, and {why}"), back)
+    };
     if needs_down {
-        wait.until("the link to go down", options.interrupted, || {
+        wait.until("the link to go down", interrupted, || {
             was_down |= wait.link_is_down();
             was_down
         })?;
     }
-    wait.until("the link to come up", options.interrupted, || !wait.link_is_down())?;
+    wait.until("the link to come up", interrupted, || !wait.link_is_down())?;
     sleep(AFTER_LINK_UP);
     // Drivers must not take the function before its override is set again.
     let autoprobe = Autoprobe::off(tree)?;
@@ -198,7 +228,7 @@ fn away_and_back(
     let link = tree.root().join("bus/pci/devices").join(address.to_string()).join("vendor");
     let mut looked = None::<Instant>;
     let mut refused = None;
-    wait.until("the card to answer", options.interrupted, || {
+    wait.until("the card to answer", interrupted, || {
         if looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
             looked = Some(Instant::now());
             refused = rescan().err();

@@ -154,6 +154,21 @@ fn whatever_fails_errors_are_reported_as_before() {
 }
 
 #[test]
+fn a_card_whose_program_fails_comes_back() {
+    let fake = machine("a_card_whose_program_fails_comes_back");
+    let before = port_state(&fake);
+    let failed = attempt(&fake, LONG, CardReady::LinkUp, &NEVER, &mut || {
+        fs::write(fake.root.join("ready"), "1").unwrap();
+        Err("no cable".to_owned())
+    });
+    let words = failed.unwrap_err().to_string();
+    assert_eq!(words, "0000:03:00.0: no cable; it is back as it was");
+    assert_eq!(port_state(&fake), before);
+    let tree = fake.machine().tree().unwrap();
+    assert_eq!(tree.function(address(CARD)).unwrap().driver.as_deref(), Some("vfio-pci"));
+}
+
+#[test]
 fn who_started_it_may_end_it() {
     let fake = machine("who_started_it_may_end_it");
     let before = port_state(&fake);
