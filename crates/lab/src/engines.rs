@@ -74,6 +74,9 @@ fn card_of(
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }
+    if engine.packets {
+        return not_so("streams have packets");
+    }
     let bar1_bytes = endpoint.part.parameters.bars[1].map_or(0, |bar| bar.size_bytes);
     Ok(CardParameters {
         datapath_bytes: engine.datapath_bytes,
