@@ -74,9 +74,6 @@ fn card_of(
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }
-    if engine.packets {
-        return not_so("streams have packets");
-    }
     let bar1_bytes = endpoint.part.parameters.bars[1].map_or(0, |bar| bar.size_bytes);
     Ok(CardParameters {
         datapath_bytes: engine.datapath_bytes,
@@ -92,6 +89,7 @@ fn card_of(
         lane_window_bytes: bar1_bytes / u64::from(engine.lanes),
         table_descriptors: engine.table_descriptors,
         fetch_batch: engine.fetch_batch,
+        packets: engine.packets,
         clock_ps: engine.clock.0,
         timeout_clocks: engine.completion_timeout.0 / engine.clock.0,
     })

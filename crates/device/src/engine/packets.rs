@@ -167,7 +167,8 @@ impl Engine {
         if channel.kind != Kind::C2h || !self.in_packets(index) || !channel.is_running() {
             return;
         }
-        if self.user.feed(Kind::C2h, self.lanes.len()) != Feed::Stream {
+        // A stream of an H2C channel without packets is not dropped.
+        if self.user.feed(Kind::C2h, self.lanes.len()) != Feed::Stream || !self.in_packets(0) {
             return;
         }
         loop {

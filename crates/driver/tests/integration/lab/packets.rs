@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets from host memory through the card's stream and back, with every boundary kept.
 
-use std::sync::Arc;
-
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, DescriptorSource, Device, Notification, Packet,
     ReceivedPacket, StreamSource, TransferFault,
@@ -24,11 +22,7 @@ fn options() -> ChannelOptions {
 fn run_packets<T>(code: impl AsyncFnOnce(Device<LabBus>) -> T) -> T {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
     let kind = if is_rtl { EngineKind::Rtl } else { EngineKind::Model };
-    let lab = open("minimal").unwrap().edited(|file| {
-        let part = Arc::make_mut(&mut file.endpoints[0].part);
-        part.engine.as_mut().unwrap().packets = true;
-    });
-    let lab = lab.unwrap();
+    let lab = open("minimal").unwrap();
     let simulation = Simulation::new(lab.with_engines(kind).build_engines(1).unwrap());
     simulation.set_time_limit(Some(us(10_000_000)));
     run(&simulation, async |bus| {
