@@ -86,8 +86,12 @@ async def started(dut, period_ps, **control):
     host = CardBus(dut, 1)
     user = User(dut, period_ps)
     await host.start()
+    # What the test before has left in the streams comes out before the reset.
     while dut.user_rst_o.value:
         await RisingEdge(dut.user_clk)
+    user.open.clear()
+    user.packets.clear()
+    user.waiting.clear()
     reader, writer = Channel(host, "h2c[0]"), Channel(host, "c2h[0]")
     await reader.open(packets=1)
     await writer.open(packets=1, **control)

@@ -216,7 +216,8 @@ async def a_stream_that_is_emptied_cuts_its_packet(dut):
         await bench.steps(60)
         writes = [(t.address, t.data) for t in bench.tlps]
         moved = sum(len(data) for address, data in writes if 0x10000 <= address < 0x20000)
-        if moved == 0:
+        if (0x10000, last.data) in writes:
+            # No TLP had begun.
             assert writes == [(0x10000, last.data), record_of(0, 77, BEGINS | ENDS, last.user)]
             continue
         assert record_of(0, moved, BEGINS | CUT) in writes
@@ -245,7 +246,8 @@ async def a_restart_leaves_the_rest_of_the_stream(dut):
         await bench.until(lambda r=whole: any(t.data == r for t in bench.tlps))
         await bench.steps(10)
         moved, records = 0, 0
-        for tlp in bench.tlps:
+        # One that had begun before ends after it.
+        for tlp in [tlp for tlp in bench.tlps if tlp.address >= 0x100000]:
             if not RING <= tlp.address < RING + ENTRIES * 32:
                 assert tlp.address // 0x1000 * 0x1000 == 0x100000 + 0x1000 * records
                 moved += len(tlp.data)
