@@ -47,7 +47,7 @@ BLOCKS = {
     "crosslane_channel_block": (
         "blocks.rdl",
         "crosslane_channel_block",
-        {"IS_PEER": None, "IS_BARE": None},
+        {"IS_PEER": None, "IS_BARE": None, "HAS_PACKETS": None},
     ),
     "crosslane_lane_block": ("blocks.rdl", "crosslane_lane_block", {}),
 }

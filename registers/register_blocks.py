@@ -84,7 +84,7 @@ class Block:
             *self.start,
             # Some bits of what software writes are unused.
             "// verilator lint_off UNUSEDSIGNAL",
-            f"module {self.name} #({parameters}) (" if parameters else f"module {self.name} (",
+            *self.head(parameters),
             "    input logic clk,",
             "    input logic rst,",
             "    input logic access_valid,",
@@ -122,6 +122,15 @@ class Block:
         lines += ["  always_comb begin", "    read_data = '0;", *self.by_register(by_reading)]
         lines += ["  end", "endmodule", "// verilator lint_on UNUSEDSIGNAL", ""]
         return "\n".join(lines)
+
+    def head(self, parameters: str) -> list[str]:
+        """The beginning of the module, in as many lines as it takes."""
+        line = f"module {self.name} #({parameters}) (" if parameters else f"module {self.name} ("
+        if len(line) <= MAX_COLUMNS:
+            return [line]
+        each = [f"    {parameter}," for parameter in parameters.split(", ")]
+        each[-1] = each[-1].removesuffix(",")
+        return [f"module {self.name} #(", *each, ") ("]
 
     def by_register(self, statements_of) -> list[str]:
         """Cases of the registers by address, with the statements for their fields."""

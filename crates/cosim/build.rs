@@ -151,6 +151,7 @@ mod rtl {
             ("LANE_WINDOW", p.lane_window_bytes),
             ("TABLE_ENTRIES", p.table_descriptors.into()),
             ("BATCH", p.fetch_batch.into()),
+            ("PACKETS", p.packets.into()),
             ("CLOCK_PS", p.clock_ps),
             ("TIMEOUT_CLOCKS", p.timeout_clocks),
         ] {

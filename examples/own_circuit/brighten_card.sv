@@ -52,6 +52,8 @@ module brighten_card
       .completion_timeout   (),
       .m_axis_h2c_tdata     (dark_tdata),
       .m_axis_h2c_tkeep     (dark_tkeep),
+      .m_axis_h2c_tlast     (),
+      .m_axis_h2c_tuser     (),
       .m_axis_h2c_tvalid    (dark_tvalid),
       .m_axis_h2c_tready    (dark_tready),
       .m_axis_lane_tdata    (),
@@ -60,6 +62,8 @@ module brighten_card
       .m_axis_lane_tready   (1'b1),
       .s_axis_write_tdata   (bright_tdata),
       .s_axis_write_tkeep   (bright_tkeep),
+      .s_axis_write_tlast   (1'b0),
+      .s_axis_write_tuser   ('0),
       .s_axis_write_tvalid  (bright_tvalid),
       .s_axis_write_tready  (bright_tready)
   );

@@ -99,6 +99,9 @@ package crosslane_pkg;
   // takes effect in its turn: the channel finishes the work it has begun and stops with this error
   // and address. A descriptor of 0 bytes is bad whatever `error` says.
   typedef struct packed {
+    // Of packet mode; left out where a channel has none.
+    logic        end_of_packet;   // H2C: the last byte ends a packet
+    logic [15:0] user;            // its tuser
     error_e      error;
     logic [63:0] address;
     logic [63:0] card;            // address in the card's memory; 0 for streams
@@ -110,6 +113,17 @@ package crosslane_pkg;
     logic        generated;       // of the ping-pong: its data are the generator's
   } descriptor_t;
 
+  localparam int unsigned DESCRIPTOR_PACKET_BITS = 17;
+
+  // The oldest packet in a stream, beside the stream's feed.
+  typedef struct packed {
+    logic        has_ends;  // the stream is of packets
+    logic        known;     // the end is known: all bytes up to it are in the feed or on their way
+    logic [16:0] bytes;     // up to the end, from 1
+    logic [15:0] user;      // tuser of the last beat
+    logic        cut;       // pulse: the stream is emptied
+  } packet_end_t;
+
   // Settings of a channel, from its registers. Pulses last one clock.
   typedef struct packed {
     logic        run;
@@ -119,6 +133,8 @@ package crosslane_pkg;
     logic        relaxed_ordering;
     logic        oversize;
     logic        card_memory;       // data are the card's memory's, not a stream's
+    logic        packets;           // packet mode
+    logic        drop_packets;      // packets without a descriptor are dropped
     logic        restart;           // pulse
     logic [15:0] payload;           // bytes; 0: the most that is allowed
     logic [15:0] vector;
@@ -153,6 +169,9 @@ package crosslane_pkg;
     logic [31:0] idle_no_credit;
     logic [31:0] credit;
     logic [31:0] sent;
+    logic [31:0] packets;
+    logic [31:0] packets_dropped;
+    logic [31:0] packets_truncated;
   } channel_readings_t;
 
   // A channel's requests to the status writer, and the readings that go into its status block.

@@ -68,6 +68,9 @@ module bare_on_ring
       .feed_take_back(c2h_take_back),
       .feed_take_bytes(c2h_take_bytes),
       .feed_data(c2h_data),
+      .s_tlast(1'b0),
+      .s_tuser('0),
+      .feed_end(),
       .*
   );
 endmodule

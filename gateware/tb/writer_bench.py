@@ -32,6 +32,7 @@ class Descriptor:
     command: int = 0
     generated: int = 0
     card: int = 0
+    end_of_packet: int = 0
     # Clocks in which it was first offered, and taken up.
     offered: int = field(default=-1, compare=False)
     taken: int = field(default=-1, compare=False)

@@ -43,6 +43,29 @@ typedef struct __attribute__ ((__packed__)) {
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bm 0x8
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bp 3
 #define RING_DESCRIPTOR__CONTROL__TO_CARD_bw 1
+#define RING_DESCRIPTOR__CONTROL__END_OF_PACKET_bm 0x10
+#define RING_DESCRIPTOR__CONTROL__END_OF_PACKET_bp 4
+#define RING_DESCRIPTOR__CONTROL__END_OF_PACKET_bw 1
+#define RING_DESCRIPTOR__CONTROL__USER_bm 0xffff0000
+#define RING_DESCRIPTOR__CONTROL__USER_bp 16
+#define RING_DESCRIPTOR__CONTROL__USER_bw 16
+
+// reg - ring_descriptor::record
+#define RING_DESCRIPTOR__RECORD__DONE_bm 0x1
+#define RING_DESCRIPTOR__RECORD__DONE_bp 0
+#define RING_DESCRIPTOR__RECORD__DONE_bw 1
+#define RING_DESCRIPTOR__RECORD__BEGINS_bm 0x2
+#define RING_DESCRIPTOR__RECORD__BEGINS_bp 1
+#define RING_DESCRIPTOR__RECORD__BEGINS_bw 1
+#define RING_DESCRIPTOR__RECORD__ENDS_bm 0x4
+#define RING_DESCRIPTOR__RECORD__ENDS_bp 2
+#define RING_DESCRIPTOR__RECORD__ENDS_bw 1
+#define RING_DESCRIPTOR__RECORD__CUT_bm 0x8
+#define RING_DESCRIPTOR__RECORD__CUT_bp 3
+#define RING_DESCRIPTOR__RECORD__CUT_bw 1
+#define RING_DESCRIPTOR__RECORD__USER_bm 0xffff0000
+#define RING_DESCRIPTOR__RECORD__USER_bp 16
+#define RING_DESCRIPTOR__RECORD__USER_bw 16
 
 // addrmap - ring_descriptor
 typedef struct __attribute__ ((__packed__)) {
@@ -52,8 +75,8 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t card_high;
     uint32_t length;
     uint32_t control;
-    uint8_t RESERVED_18_1b[0x4];
-    uint32_t reserved;
+    uint32_t written;
+    uint32_t record;
 } ring_descriptor_t;
 
 // addrmap - status_block

@@ -52,6 +52,9 @@ extern "C" {
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bm 0xfff0000
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bp 16
 #define ENGINE__GLOBAL__SIZES__TABLE_ENTRIES_bw 12
+#define ENGINE__GLOBAL__SIZES__PACKETS_bm 0x20000000
+#define ENGINE__GLOBAL__SIZES__PACKETS_bp 29
+#define ENGINE__GLOBAL__SIZES__PACKETS_bw 1
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bm 0x40000000
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bp 30
 #define ENGINE__GLOBAL__SIZES__CARD_COPY_bw 1
@@ -179,54 +182,60 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t ping_most;
 } engine__user_t;
 
-// reg - channel::control
-#define CHANNEL__CONTROL__RUN_bm 0x1
-#define CHANNEL__CONTROL__RUN_bp 0
-#define CHANNEL__CONTROL__RUN_bw 1
-#define CHANNEL__CONTROL__SOURCE_bm 0x6
-#define CHANNEL__CONTROL__SOURCE_bp 1
-#define CHANNEL__CONTROL__SOURCE_bw 2
-#define CHANNEL__CONTROL__INTERRUPT_ENABLE_bm 0x8
-#define CHANNEL__CONTROL__INTERRUPT_ENABLE_bp 3
-#define CHANNEL__CONTROL__INTERRUPT_ENABLE_bw 1
-#define CHANNEL__CONTROL__STATUS_ENABLE_bm 0x10
-#define CHANNEL__CONTROL__STATUS_ENABLE_bp 4
-#define CHANNEL__CONTROL__STATUS_ENABLE_bw 1
-#define CHANNEL__CONTROL__RELAXED_ORDERING_bm 0x20
-#define CHANNEL__CONTROL__RELAXED_ORDERING_bp 5
-#define CHANNEL__CONTROL__RELAXED_ORDERING_bw 1
-#define CHANNEL__CONTROL__OVERSIZE_bm 0x40
-#define CHANNEL__CONTROL__OVERSIZE_bp 6
-#define CHANNEL__CONTROL__OVERSIZE_bw 1
-#define CHANNEL__CONTROL__CARD_MEMORY_bm 0x80
-#define CHANNEL__CONTROL__CARD_MEMORY_bp 7
-#define CHANNEL__CONTROL__CARD_MEMORY_bw 1
-#define CHANNEL__CONTROL__RESTART_bm 0x80000000
-#define CHANNEL__CONTROL__RESTART_bp 31
-#define CHANNEL__CONTROL__RESTART_bw 1
+// reg - channel_HAS_PACKETS_t::control
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RUN_bm 0x1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RUN_bp 0
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RUN_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__SOURCE_bm 0x6
+#define CHANNEL_HAS_PACKETS_T__CONTROL__SOURCE_bp 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__SOURCE_bw 2
+#define CHANNEL_HAS_PACKETS_T__CONTROL__INTERRUPT_ENABLE_bm 0x8
+#define CHANNEL_HAS_PACKETS_T__CONTROL__INTERRUPT_ENABLE_bp 3
+#define CHANNEL_HAS_PACKETS_T__CONTROL__INTERRUPT_ENABLE_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__STATUS_ENABLE_bm 0x10
+#define CHANNEL_HAS_PACKETS_T__CONTROL__STATUS_ENABLE_bp 4
+#define CHANNEL_HAS_PACKETS_T__CONTROL__STATUS_ENABLE_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RELAXED_ORDERING_bm 0x20
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RELAXED_ORDERING_bp 5
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RELAXED_ORDERING_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__OVERSIZE_bm 0x40
+#define CHANNEL_HAS_PACKETS_T__CONTROL__OVERSIZE_bp 6
+#define CHANNEL_HAS_PACKETS_T__CONTROL__OVERSIZE_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__CARD_MEMORY_bm 0x80
+#define CHANNEL_HAS_PACKETS_T__CONTROL__CARD_MEMORY_bp 7
+#define CHANNEL_HAS_PACKETS_T__CONTROL__CARD_MEMORY_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__PACKETS_bm 0x100
+#define CHANNEL_HAS_PACKETS_T__CONTROL__PACKETS_bp 8
+#define CHANNEL_HAS_PACKETS_T__CONTROL__PACKETS_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__DROP_PACKETS_bm 0x200
+#define CHANNEL_HAS_PACKETS_T__CONTROL__DROP_PACKETS_bp 9
+#define CHANNEL_HAS_PACKETS_T__CONTROL__DROP_PACKETS_bw 1
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RESTART_bm 0x80000000
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RESTART_bp 31
+#define CHANNEL_HAS_PACKETS_T__CONTROL__RESTART_bw 1
 
-// reg - channel::status
-#define CHANNEL__STATUS__STATE_bm 0x3
-#define CHANNEL__STATUS__STATE_bp 0
-#define CHANNEL__STATUS__STATE_bw 2
-#define CHANNEL__STATUS__ERROR_bm 0xf0
-#define CHANNEL__STATUS__ERROR_bp 4
-#define CHANNEL__STATUS__ERROR_bw 4
-#define CHANNEL__STATUS__IN_FLIGHT_bm 0xffff0000
-#define CHANNEL__STATUS__IN_FLIGHT_bp 16
-#define CHANNEL__STATUS__IN_FLIGHT_bw 16
+// reg - channel_HAS_PACKETS_t::status
+#define CHANNEL_HAS_PACKETS_T__STATUS__STATE_bm 0x3
+#define CHANNEL_HAS_PACKETS_T__STATUS__STATE_bp 0
+#define CHANNEL_HAS_PACKETS_T__STATUS__STATE_bw 2
+#define CHANNEL_HAS_PACKETS_T__STATUS__ERROR_bm 0xf0
+#define CHANNEL_HAS_PACKETS_T__STATUS__ERROR_bp 4
+#define CHANNEL_HAS_PACKETS_T__STATUS__ERROR_bw 4
+#define CHANNEL_HAS_PACKETS_T__STATUS__IN_FLIGHT_bm 0xffff0000
+#define CHANNEL_HAS_PACKETS_T__STATUS__IN_FLIGHT_bp 16
+#define CHANNEL_HAS_PACKETS_T__STATUS__IN_FLIGHT_bw 16
 
-// reg - channel::payload
-#define CHANNEL__PAYLOAD__BYTES_bm 0xffff
-#define CHANNEL__PAYLOAD__BYTES_bp 0
-#define CHANNEL__PAYLOAD__BYTES_bw 16
+// reg - channel_HAS_PACKETS_t::payload
+#define CHANNEL_HAS_PACKETS_T__PAYLOAD__BYTES_bm 0xffff
+#define CHANNEL_HAS_PACKETS_T__PAYLOAD__BYTES_bp 0
+#define CHANNEL_HAS_PACKETS_T__PAYLOAD__BYTES_bw 16
 
-// reg - channel::vector
-#define CHANNEL__VECTOR__VALUE_bm 0xffff
-#define CHANNEL__VECTOR__VALUE_bp 0
-#define CHANNEL__VECTOR__VALUE_bw 16
+// reg - channel_HAS_PACKETS_t::vector
+#define CHANNEL_HAS_PACKETS_T__VECTOR__VALUE_bm 0xffff
+#define CHANNEL_HAS_PACKETS_T__VECTOR__VALUE_bp 0
+#define CHANNEL_HAS_PACKETS_T__VECTOR__VALUE_bw 16
 
-// regfile - channel
+// regfile - channel_HAS_PACKETS_t
 typedef struct __attribute__ ((__packed__)) {
     uint32_t control;
     uint32_t status;
@@ -257,8 +266,12 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t idle_link;
     uint32_t idle_no_credit;
     uint32_t idle_gap;
-    uint8_t RESERVED_78_ff[0x88];
-} channel__stride100_t;
+    uint8_t RESERVED_78_8f[0x18];
+    uint32_t packets;
+    uint32_t packets_dropped;
+    uint32_t packets_truncated;
+    uint8_t RESERVED_9c_ff[0x64];
+} channel_HAS_PACKETS_t__stride100_t;
 
 // reg - channel_IS_PEER_t::control
 #define CHANNEL_IS_PEER_T__CONTROL__RUN_bm 0x1
@@ -404,8 +417,8 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_1820_1fff[0x7e0];
     engine__user_t user;
     uint8_t RESERVED_2058_2fff[0xfa8];
-    channel__stride100_t h2c[4];
-    channel__stride100_t c2h[4];
+    channel_HAS_PACKETS_t__stride100_t h2c[4];
+    channel_HAS_PACKETS_t__stride100_t c2h[4];
     channel_IS_PEER_t__stride100_t peer[4];
     uint8_t RESERVED_3c00_3fff[0x400];
     lane__stride40_t lanes[16];

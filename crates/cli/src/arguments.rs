@@ -19,6 +19,7 @@ use crate::manual_command::ManualArguments;
 use crate::merge_command::MergeArguments;
 use crate::nget_command::NgetArguments;
 use crate::overhead_command::OverheadArguments;
+use crate::packets_command::PacketsArguments;
 use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
@@ -301,6 +302,8 @@ pub enum BenchCommand {
     Sweep(Box<SweepArguments>),
     /// Time of single register accesses and transfers on a card
     Overhead(OverheadArguments),
+    /// Packets a second by their size: host to card to host
+    Packets(PacketsArguments),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
 }

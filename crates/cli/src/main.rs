@@ -26,6 +26,7 @@ mod mmio_command;
 mod nget_command;
 mod output;
 mod overhead_command;
+mod packets_command;
 mod place_argument;
 mod processes;
 mod progress;
@@ -93,6 +94,7 @@ fn bench(command: &BenchCommand) -> Result<()> {
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
+        BenchCommand::Packets(arguments) => packets_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic_command::run(arguments),
     }
 }

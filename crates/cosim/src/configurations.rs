@@ -30,6 +30,8 @@ pub struct CardParameters {
     pub table_descriptors: u16,
     /// Number of descriptors of a fetch from a ring.
     pub fetch_batch: u16,
+    /// Whether H2C and C2H channel 0 have a packet mode.
+    pub packets: bool,
     /// Clock period, ps.
     pub clock_ps: u64,
     /// Completion time-out, clocks.
@@ -62,6 +64,7 @@ const OWN: CardParameters = CardParameters {
     lane_window_bytes: 524_288,
     table_descriptors: 1024,
     fetch_batch: 16,
+    packets: false,
     clock_ps: 4000,
     timeout_clocks: 12_500_000,
 };
@@ -76,6 +79,7 @@ pub const CONFIGURATIONS: [Configuration; 2] = [
             datapath_bytes: 32,
             max_write_bytes: 512,
             lane_window_bytes: 131_072,
+            packets: true,
             ..OWN
         },
     },

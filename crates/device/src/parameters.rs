@@ -75,6 +75,8 @@ parameters! {
         table_descriptors: u16 [power of two, 1, 1024],
         /// Most descriptors that one fetch from a ring asks for, a power of two, 1 to 128.
         fetch_batch: u16 [power of two, 1, 128],
+        /// Whether H2C and C2H channel 0 have a packet mode.
+        packets: bool [any; 0],
         ;
         /// Card memory that H2C and C2H channel 0 may use instead of streams; `None` if the engine
         /// has no such mode.

@@ -56,6 +56,8 @@ pub struct Description {
     pub card_memory: bool,
     /// Whether C2H channel 0 can copy within the card's memory.
     pub card_copy: bool,
+    /// Whether H2C and C2H channel 0 have a packet mode.
+    pub packets: bool,
     /// Longest payload that it can build, bytes.
     pub max_write_bytes: u32,
     /// Longest read that it can ask for, bytes.
@@ -259,6 +261,7 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<Description> {
         table_entries: global::sizes::TABLE_ENTRIES.get(sizes),
         card_memory: global::sizes::CARD_MEMORY.get(sizes) != 0,
         card_copy: global::sizes::CARD_COPY.get(sizes) != 0,
+        packets: global::sizes::PACKETS.get(sizes) != 0,
         fetch_batch: read(global::FETCH_BATCH).await?,
         max_write_bytes: read(global::MAX_WRITE).await?,
         max_read_bytes: read(global::MAX_READ).await?,

@@ -29,6 +29,7 @@ mod neighbour;
 mod nget;
 mod options;
 mod overhead;
+mod packets;
 pub mod pattern;
 mod peer_read;
 mod rdma;
@@ -66,6 +67,7 @@ pub use nget::{
 };
 pub use options::{Options, Registration, default_in_flight, default_operations};
 pub use overhead::{OverheadOptions, overhead};
+pub use packets::{PacketOptions, packets};
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use route::{Cargo, route};
 pub use scenario::{Outcome, Scenario, Work, unless_over};

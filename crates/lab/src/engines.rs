@@ -89,6 +89,7 @@ fn card_of(
         lane_window_bytes: bar1_bytes / u64::from(engine.lanes),
         table_descriptors: engine.table_descriptors,
         fetch_batch: engine.fetch_batch,
+        packets: engine.packets,
         clock_ps: engine.clock.0,
         timeout_clocks: engine.completion_timeout.0 / engine.clock.0,
     })

@@ -68,6 +68,8 @@ pub mod global {
             TAGS[10:0],
             /// Descriptors of each table.
             TABLE_ENTRIES[27:16],
+            /// The first H2C and the first C2H channel have a packet mode.
+            PACKETS[29],
             /// The first C2H channel also copies within the card's memory. The gateware does not.
             CARD_COPY[30],
             /// The first H2C and the first C2H channel reach the card's memory.
@@ -186,7 +188,7 @@ pub mod channel {
     crate::registers! {
         WRITTEN;
         /// Run, options and restart of the channel.
-        CONTROL = 0x0 (keeps 0xff, acts 0x80000000) => control {
+        CONTROL = 0x0 (keeps 0x3ff, acts 0x80000000) => control {
             /// Process descriptors. Cleared: finish the TLPs begun, then go idle.
             RUN[0],
             /// Source of the descriptors. A [`DescriptorSource`](crate::engine::DescriptorSource).
@@ -203,6 +205,14 @@ pub mod channel {
             /// not to or from a stream. Of the first H2C and the first C2H channel, if the engine
             /// has it; change it only right after a restart.
             CARD_MEMORY[7],
+            /// Packet mode of the first H2C or the first C2H channel, if the engine has it; change
+            /// it only right after a restart. H2C: descriptors mark the ends of packets. C2H: the
+            /// end of a packet ends its descriptor, and each descriptor gets a completion record.
+            /// Ignored with card_memory.
+            PACKETS[8],
+            /// C2H in packet mode: drop a packet, or the rest of one, for which no descriptor is
+            /// posted. Cleared: hold the stream until one is.
+            DROP_PACKETS[9],
             /// Forget all descriptors, counts and the error; the channel is idle with run clear. A
             /// 1 acts once and reads as 0.
             RESTART[31],
@@ -289,6 +299,14 @@ pub mod channel {
         /// Size of the peer's aperture in bytes, a power of two: addresses wrap within it; it is
         /// aligned to its size. 0: addresses do not wrap. Only in PEER.
         APERTURE = 0x8c (keeps 0xffffffff, acts 0x0);
+        /// Packets whose end has been moved: C2H: written; H2C: read. Read-only. Only in H2C, C2H.
+        PACKETS = 0x90;
+        /// Packets of which nothing was written for lack of a descriptor. Read-only. Only in H2C,
+        /// C2H.
+        PACKETS_DROPPED = 0x94;
+        /// Packets of which only the first part was written, for lack of a descriptor or because
+        /// the stream's source was restarted. Read-only. Only in H2C, C2H.
+        PACKETS_TRUNCATED = 0x98;
     }
 }
 

@@ -27,7 +27,24 @@ crate::registers! {
         /// C2H channels with control.card_memory: the bus address is an address in the card's
         /// memory, too, and data are copied there. Only if sizes.card_copy is set.
         TO_CARD[3],
+        /// H2C channels in packet mode: the last byte is the last one of a packet.
+        END_OF_PACKET[4],
+        /// H2C channels in packet mode, with end_of_packet: tuser beside the last beat.
+        USER[31:16],
     }
-    /// Zero.
-    RESERVED = 0x1c;
+    /// Record: bytes written.
+    WRITTEN = 0x18;
+    /// Record: the descriptor is complete; the part of a packet in it. A host polls this word.
+    RECORD = 0x1c => record {
+        /// The descriptor is complete.
+        DONE[0],
+        /// Its first byte is the first one of a packet.
+        BEGINS[1],
+        /// Its last byte is the last one of a packet.
+        ENDS[2],
+        /// The rest of the packet is lost: the source of the stream was restarted.
+        CUT[3],
+        /// With ends: tuser of the packet's last beat.
+        USER[31:16],
+    }
 }

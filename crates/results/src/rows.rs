@@ -45,6 +45,49 @@ pub struct OverheadRow {
     pub machine_ps: u64,
 }
 
+/// Outcome of `crosslane bench packets`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Packets {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// `packets`.
+    pub bench: String,
+    /// Name of the card.
+    pub device: String,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The sizes.
+    pub rows: Vec<PacketRow>,
+}
+
+/// Packets of one size, from host memory through a card's stream and back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketRow {
+    /// Bytes of a packet.
+    pub bytes: u64,
+    /// Number of packets.
+    pub packets: u64,
+    /// Time from the first doorbell to the last packet received, by the clock of the card's bus.
+    pub bus_ps: u64,
+    /// Packets that were not received as they were sent.
+    pub wrong: u64,
+}
+
+impl PacketRow {
+    /// Returns the packets in a second.
+    pub fn packets_per_second(&self) -> f64 {
+        self.packets as f64 / self.bus_ps.max(1) as f64 * 1e12
+    }
+
+    /// Returns the bytes in a second, in each direction.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.packets_per_second() * self.bytes as f64
+    }
+}
+
 /// Outcome of `crosslane bench sweep`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sweep {

@@ -72,6 +72,14 @@ impl LabText {
         self.text.push_str(&table);
     }
 
+    /// Gives the engines of a generated lab a packet mode.
+    pub(crate) fn add_packets(&mut self) {
+        if self.variant.is_none() && self.name == "generated" {
+            let line = format!("packets = {{ value = true, {SOURCE} }}\n");
+            self.text = self.text.replace(".engine]\n", &format!(".engine]\n{line}"));
+        }
+    }
+
     /// Gives the lab's hosts two sockets, with root ports and buffers on either; and perhaps a pair
     /// of root ports a rule of its own.
     pub(crate) fn add_sockets(&mut self, rng: &mut Random) {

@@ -28,6 +28,7 @@ mod fault;
 mod generated;
 mod lab_text;
 mod line;
+mod packets;
 mod ping;
 mod run;
 mod scene;

@@ -18,6 +18,7 @@ use crate::campaign::{Count, SeedOutcome};
 use crate::check::{Check, Violation, caught, check, ended};
 use crate::fault::FaultCounts;
 use crate::line::{Line, is_nowhere};
+use crate::packets::{PACKET_SEED, PACKET_SEEDS};
 use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
@@ -109,7 +110,9 @@ fn run(seed: u64, setup: &Setup) -> Story {
     let count = if rng.u8(..3) == 0 { names.len().min(6) } else { names.len().min(2) };
     names.truncate(rng.usize(1..=count));
     let body = async {
-        let AtWork { devices, mut chains, pingers } = set_up(&world, &names, &mut rng).await?;
+        let packets = (seed % PACKET_SEEDS == PACKET_SEED).then(|| stream(seed, Stream::Packets));
+        let AtWork { devices, mut chains, pingers, packeteers } =
+            set_up(&world, &names, &mut rng, packets).await?;
         // Most seeds are short, so that many can be run; some are long.
         let rounds = if rng.u8(..8) == 0 { rng.u32(6..16) } else { rng.u32(1..5) };
         let mut tasks: Vec<(usize, Task<Line>)> = Vec::new();
@@ -127,6 +130,13 @@ fn run(seed: u64, setup: &Setup) -> Story {
             games.push(simulation.spawn("ping-pong", async move {
                 pingers.play(rounds).await;
                 pingers
+            }));
+        }
+        let mut exchanges = Vec::new();
+        for mut packeteer in packeteers {
+            exchanges.push(simulation.spawn("packets", async move {
+                packeteer.play(rounds).await;
+                packeteer
             }));
         }
         let mut visits = Vec::new();
@@ -154,6 +164,10 @@ fn run(seed: u64, setup: &Setup) -> Story {
         for game in games {
             let pingers = game.await;
             sums = (sums.0 + pingers.words, sums.1 + pingers.attempts, sums.2);
+        }
+        for exchange in exchanges {
+            let packeteer = exchange.await;
+            sums = (sums.0 + packeteer.words, sums.1 + packeteer.attempts, sums.2);
         }
         for visit in visits {
             visit.await;

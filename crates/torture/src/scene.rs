@@ -17,6 +17,7 @@ use crosslane_random::Random;
 use crate::check::Check;
 use crate::fault::{Diary, Engines, Fault};
 use crate::lab_text::LabText;
+use crate::packets::{PACKET_SEED, PACKET_SEEDS};
 use crate::setup::{Note, Setup};
 use crate::watched::{Shared, WatchedBus, Witness};
 
@@ -249,6 +250,9 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
             if seed % SOCKET_SEEDS == SOCKET_SEED {
                 lab.add_sockets(&mut stream(seed, Stream::Sockets));
             }
+            if seed % PACKET_SEEDS == PACKET_SEED {
+                lab.add_packets();
+            }
             lab
         }
     }
@@ -265,6 +269,7 @@ pub(crate) enum Stream {
     Iommu,
     Aimed,
     Sockets,
+    Packets,
 }
 
 /// Returns a stream of random numbers of a seed.
@@ -274,6 +279,7 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
         // The four numbers from four times the seed belong to the streams above.
         Stream::Aimed => !seed,
         Stream::Sockets => (!seed).rotate_left(32),
+        Stream::Packets => (!seed).rotate_left(16),
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };
     Random::with_seed(number).fork()

@@ -10,6 +10,7 @@ use crosslane_driver::{
 use crosslane_random::Random;
 
 use crate::line::{Far, FarRoute, Line};
+use crate::packets::Packeteer;
 use crate::ping::Pingers;
 use crate::scene::{World, us};
 use crate::watched::WatchedBus;
@@ -59,6 +60,7 @@ pub(crate) struct AtWork {
     pub devices: Vec<Device<WatchedBus>>,
     pub chains: Vec<Chain>,
     pub pingers: Vec<Pingers>,
+    pub packeteers: Vec<Packeteer>,
 }
 
 /// Opens engines, and gives each some work. No faults happen yet.
@@ -66,6 +68,7 @@ pub(crate) async fn set_up(
     world: &Rc<World>,
     names: &[String],
     rng: &mut Random,
+    mut packets: Option<Random>,
 ) -> Result<AtWork, DriverError> {
     use crosslane_host::Bus;
 
@@ -74,9 +77,15 @@ pub(crate) async fn set_up(
         let bus = world.bus.on_core(rng.u16(..));
         devices.push(Device::open_by_name(bus, name).await?);
     }
-    let (mut chains, mut pingers) = (Vec::new(), Vec::new());
+    let (mut chains, mut pingers, mut packeteers) = (Vec::new(), Vec::new(), Vec::new());
     let mut free = devices.as_slice();
     while let Some((device, others)) = free.split_first() {
+        let has_packets = device.description().packets;
+        if let Some(own) = packets.as_mut().filter(|own| has_packets && own.bool()) {
+            packeteers.push(Packeteer::new(world, device, own));
+            free = others;
+            continue;
+        }
         let shape = rng.u8(..7);
         let (taken, made) = match others {
             [next, ..] if shape == 6 => {
@@ -100,7 +109,7 @@ pub(crate) async fn set_up(
             }
         }
     }
-    Ok(AtWork { devices, chains, pingers })
+    Ok(AtWork { devices, chains, pingers, packeteers })
 }
 
 /// Sets up an exchange of messages, and memory into the checkers of both.

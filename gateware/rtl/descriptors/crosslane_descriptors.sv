@@ -13,6 +13,7 @@ module crosslane_descriptors
     parameter bit          HAS_COMMAND   = 0,
     parameter int unsigned TABLE_ENTRIES = 1024,  // a power of two, to 1024
     parameter int unsigned BATCH         = 16,    // descriptors of a fetch, a power of two, to 128
+    parameter bit          HAS_PACKETS   = 0,     // descriptors may end packets
     parameter int unsigned MAX_READ      = 1024   // longest read that the engine asks for, bytes
 ) (
     input logic clk,
@@ -214,10 +215,20 @@ module crosslane_descriptors
     ring_descriptor.bytes = fetched_data[159:128];
     {ring_descriptor.await_credit, ring_descriptor.write_status,
      ring_descriptor.send_interrupt} = fetched_data[162:160];
+    ring_descriptor.end_of_packet = HAS_PACKETS && fetched_data[164];
+    ring_descriptor.user = HAS_PACKETS ? fetched_data[191:176] : '0;
   end
 
   // --- Queue ---------------------------------------------------------------------------------
-  descriptor_t queue_descriptor, fault_descriptor;
+  localparam int unsigned QUEUE_BITS = $bits(
+      descriptor_t
+  ) - (HAS_PACKETS ? 0 : DESCRIPTOR_PACKET_BITS);
+  // verilator lint_off UNUSEDSIGNAL
+  descriptor_t queue_descriptor;  // with bits that the queue leaves out
+  // verilator lint_on UNUSEDSIGNAL
+  descriptor_t fault_descriptor;
+  logic [QUEUE_BITS-1:0] queue_bits;
+  assign descriptor = descriptor_t'(queue_bits);
 
   always_comb begin
     fault_descriptor = '0;
@@ -242,17 +253,17 @@ module crosslane_descriptors
   end
 
   crosslane_fifo #(
-      .WIDTH($bits(descriptor_t)),
+      .WIDTH(QUEUE_BITS),
       .DEPTH(DEPTH)
   ) queue (
       .clk,
       .rst(rst || settings.restart || stopped),
       .s_valid(queue_valid),
       .s_ready(queue_ready),
-      .s_data(queue_descriptor),
+      .s_data(queue_descriptor[QUEUE_BITS-1:0]),
       .m_valid(descriptor_valid),
       .m_ready(descriptor_ready),
-      .m_data(descriptor),
+      .m_data(queue_bits),
       .count()
   );
 

@@ -21,7 +21,8 @@ module crosslane_card
     parameter int unsigned BATCH = 16,
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
-    parameter int unsigned TIMEOUT_CLOCKS = 12500000
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit PACKETS = 0
 ) (
     input logic clk,
     input logic rst,
@@ -67,6 +68,8 @@ module crosslane_card
   logic [H2C-1:0][5:0] h2c_take_back;
   logic [H2C-1:0][6:0] h2c_take_bytes;
   logic [H2C-1:0][DATA_BITS-1:0] h2c_data;
+  packet_end_t [H2C-1:0] h2c_end;
+  packet_end_t [WRITERS-1:0] write_end;
   logic [WRITERS-1:0][15:0] write_available;
   logic [WRITERS-1:0] write_move, write_take, write_goes_on, write_generated;
   logic [WRITERS-1:0][5:0] write_take_back;
@@ -99,7 +102,8 @@ module crosslane_card
       .BATCH(BATCH),
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .PACKETS(PACKETS)
   ) engine (
       .*,
       // This card has no memory.

@@ -20,6 +20,7 @@ module crosslane_channels
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit MEMORY = 0,  // of the first H2C and C2H channels
     parameter int unsigned MEMORY_BITS = 40,
+    parameter bit PACKETS = 0,  // of the first H2C and C2H channels
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WRITERS = C2H + PEER,
     localparam int unsigned CHANNELS = H2C + WRITERS
@@ -49,6 +50,7 @@ module crosslane_channels
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
+    output packet_end_t [H2C-1:0] h2c_end,
     input logic [H2C-1:0] h2c_drained,  // the stream has no consumer: data are discarded on arrival
     // Feeds of the data that the writers write; this side consumes them.
     input logic [WRITERS-1:0][15:0] write_available,
@@ -58,6 +60,7 @@ module crosslane_channels
     output logic [WRITERS-1:0][6:0] write_take_bytes,
     output logic [WRITERS-1:0] write_goes_on,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
+    input packet_end_t [WRITERS-1:0] write_end,
     output logic [WRITERS-1:0] write_generated,
     // Command port of peer channel 0.
     input logic command_valid,
@@ -177,7 +180,8 @@ module crosslane_channels
         .TABLE_ENTRIES((n == 0) ? TABLE_ENTRIES : 0),
         .BATCH(BATCH),
         .MEMORY(MEMORY && n == 0),
-        .MEMORY_BITS(MEMORY_BITS)
+        .MEMORY_BITS(MEMORY_BITS),
+        .PACKETS(PACKETS && n == 0)
     ) channel (
         .*,
         .settings(settings[n]),
@@ -230,6 +234,7 @@ module crosslane_channels
         .feed_take_back(h2c_take_back[n]),
         .feed_take_bytes(h2c_take_bytes[n]),
         .feed_goes_on(h2c_goes_on[n]),
+        .feed_end(h2c_end[n]),
         .feed_drained(h2c_drained[n]),
         .memory_busy(h2c_memory_busy[n]),
         .m_memory_awvalid(awvalid[n]),
@@ -255,7 +260,8 @@ module crosslane_channels
         .COMMANDS(n == C2H),
         .BATCH(BATCH),
         .MEMORY(MEMORY && n == 0),
-        .MEMORY_BITS(MEMORY_BITS)
+        .MEMORY_BITS(MEMORY_BITS),
+        .PACKETS(PACKETS && n == 0)
     ) channel (
         .*,
         .settings(settings[CHANNEL]),
@@ -290,6 +296,7 @@ module crosslane_channels
         .feed_take_bytes(write_take_bytes[n]),
         .feed_goes_on(write_goes_on[n]),
         .feed_data(write_data[n]),
+        .feed_end(write_end[n]),
         .feed_generated(write_generated[n]),
         .m_write_valid(m_write_valid[n]),
         .m_write_ready(m_write_ready[n]),

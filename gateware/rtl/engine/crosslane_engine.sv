@@ -22,6 +22,7 @@ module crosslane_engine
     parameter int unsigned VECTORS = 8,  // of MSI-X
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,  // of completions: 50 ms
+    parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
     parameter bit MEMORY = 0,  // the first H2C and C2H channels reach the card's memory
     parameter int unsigned MEMORY_BITS = 40,  // of its addresses
     parameter bit WINDOW = 0,  // BAR 2 is a window into the card's memory
@@ -63,6 +64,7 @@ module crosslane_engine
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
+    output packet_end_t [H2C-1:0] h2c_end,
     input logic [H2C-1:0] h2c_drained,  // the stream has no consumer: data are discarded on arrival
     // Feeds of the data that the C2H and peer channels write; this side consumes them.
     input logic [WRITERS-1:0][15:0] write_available,
@@ -72,6 +74,7 @@ module crosslane_engine
     output logic [WRITERS-1:0][6:0] write_take_bytes,
     output logic [WRITERS-1:0] write_goes_on,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
+    input packet_end_t [WRITERS-1:0] write_end,
     output logic [WRITERS-1:0] write_generated,
     // Feed of the selected receive queue; this side provides it. Unused if the engine has no
     // receive queues.
@@ -280,6 +283,7 @@ module crosslane_engine
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .FETCH_BATCH(BATCH),
       .MEMORY(MEMORY),
+      .PACKETS(PACKETS),
       .VECTORS(VECTORS)
   ) control (
       .*,
@@ -327,7 +331,8 @@ module crosslane_engine
       .BATCH(BATCH),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
-      .MEMORY_BITS(MEMORY_BITS)
+      .MEMORY_BITS(MEMORY_BITS),
+      .PACKETS(PACKETS)
   ) channels (
       .*,
       .busy(channels_busy),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The engine for a user circuit with AXI-Streams in a separate clock domain: one from each H2C
-// channel and from one receive queue, one to each C2H and peer channel. Streams have no packets: a
-// beat carries the bytes that tkeep marks, from lane 0 on, and may be partial.
+// channel and from one receive queue, one to each C2H and peer channel. A beat carries the bytes that
+// tkeep marks, from lane 0 on, and may be partial. With PACKETS the first H2C and the first C2H
+// channel have tlast, and tuser beside it: docs/engine.md, "Packets".
 //
 //   h2c, lane feed --> stream_out --> async_fifo --> m_axis_*        ring and feed <-- stream_in
 //                      clk            | user_clk                     clk, async_fifo <-- s_axis_*
@@ -33,6 +34,7 @@ module crosslane_engine_axis
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
     parameter int unsigned FIFO_DEPTH = 16,  // beats between the clocks, from 16 for the full rate
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WRITERS = C2H + PEER,
@@ -65,6 +67,8 @@ module crosslane_engine_axis
     output logic user_rst_o,  // the streams are reset
     output logic [H2C-1:0][DATA_BITS-1:0] m_axis_h2c_tdata,
     output logic [H2C-1:0][BYTES-1:0] m_axis_h2c_tkeep,
+    output logic [H2C-1:0] m_axis_h2c_tlast,
+    output logic [H2C-1:0][15:0] m_axis_h2c_tuser,
     output logic [H2C-1:0] m_axis_h2c_tvalid,
     input logic [H2C-1:0] m_axis_h2c_tready,
     output logic [DATA_BITS-1:0] m_axis_lane_tdata,
@@ -74,10 +78,14 @@ module crosslane_engine_axis
     // C2H first, then peer.
     input logic [WRITERS-1:0][DATA_BITS-1:0] s_axis_write_tdata,
     input logic [WRITERS-1:0][BYTES-1:0] s_axis_write_tkeep,
+    input logic [WRITERS-1:0] s_axis_write_tlast,
+    input logic [WRITERS-1:0][15:0] s_axis_write_tuser,
     input logic [WRITERS-1:0] s_axis_write_tvalid,
     output logic [WRITERS-1:0] s_axis_write_tready
 );
+  // The first channel of each direction has tlast and tuser as well.
   localparam int unsigned WIDTH = DATA_BITS + BYTES;
+  localparam int unsigned PACKET_WIDTH = WIDTH + 17;
 
   always_ff @(posedge clk) begin
     time_o <= time_o + 1'b1;
@@ -106,6 +114,9 @@ module crosslane_engine_axis
   logic [WRITERS-1:0][5:0] write_take_back;
   logic [WRITERS-1:0][6:0] write_take_bytes;
   logic [WRITERS-1:0][DATA_BITS-1:0] write_data;
+  packet_end_t [H2C:0] feed_end;
+  packet_end_t [WRITERS-1:0] write_end;
+  assign feed_end[H2C] = '0;
 
   crosslane_engine #(
       .DATA_BITS(DATA_BITS),
@@ -123,7 +134,8 @@ module crosslane_engine_axis
       .BATCH(BATCH),
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .PACKETS(PACKETS)
   ) engine (
       .*,
       .time_i(time_o),
@@ -138,6 +150,7 @@ module crosslane_engine_axis
       .h2c_take_bytes(feed_take_bytes[H2C-1:0]),
       .h2c_goes_on('0),
       .h2c_data(feed_data[H2C-1:0]),
+      .h2c_end(feed_end[H2C-1:0]),
       .write_goes_on(),
       .write_generated(),
       .lane_kept(LANE_PLACES'(1) << LANE),
@@ -222,13 +235,26 @@ module crosslane_engine_axis
   assign {m_axis_lane_tvalid, m_axis_h2c_tvalid} = out_valid;
   assign out_ready = {m_axis_lane_tready, m_axis_h2c_tready};
 
+  // The receive queue has no packets.
+  // verilator lint_off UNUSEDSIGNAL
+  logic [H2C:0] out_last;
+  logic [H2C:0][15:0] out_user;
+  // verilator lint_on UNUSEDSIGNAL
+  assign m_axis_h2c_tlast = out_last[H2C-1:0];
+  assign m_axis_h2c_tuser = out_user[H2C-1:0];
+
   for (genvar n = 0; n <= H2C; n++) begin : g_out
+    localparam bit OWN_PACKETS = PACKETS && n == 0;
+    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
     logic [DATA_BITS-1:0] tdata;
     logic [BYTES-1:0] tkeep;
-    logic tvalid, tready;
+    logic [15:0] tuser;
+    logic tlast, tvalid, tready;
+    logic [OWN_WIDTH-1:0] crossed;
 
     crosslane_stream_out #(
-        .DATA_BITS(DATA_BITS)
+        .DATA_BITS(DATA_BITS),
+        .PACKETS  (OWN_PACKETS)
     ) stream (
         .clk,
         .rst(stream_rst),
@@ -241,60 +267,74 @@ module crosslane_engine_axis
         .feed_take_back(feed_take_back[n]),
         .feed_take_bytes(feed_take_bytes[n]),
         .feed_data(feed_data[n]),
+        .feed_end(feed_end[n]),
         .m_tdata(tdata),
         .m_tkeep(tkeep),
+        .m_tlast(tlast),
+        .m_tuser(tuser),
         .m_tvalid(tvalid),
         .m_tready(tready)
     );
 
     crosslane_async_fifo #(
-        .WIDTH(WIDTH),
+        .WIDTH(OWN_WIDTH),
         .DEPTH(FIFO_DEPTH)
     ) fifo (
         .s_clk  (clk),
         .s_rst  (stream_rst),
         .s_valid(tvalid),
         .s_ready(tready),
-        .s_data ({tkeep, tdata}),
+        .s_data (OWN_WIDTH'({tuser, tlast, tkeep, tdata})),
         .m_clk  (user_clk),
         .m_rst  (user_rst_o),
         .m_valid(out_valid[n]),
         .m_ready(out_ready[n]),
-        .m_data ({out_keep[n], out_data[n]})
+        .m_data (crossed)
     );
+    assign {out_user[n], out_last[n], out_keep[n], out_data[n]} = PACKET_WIDTH'(crossed);
   end
 
   // --- From the user circuit ---------------------------------------------------------------------
   for (genvar n = 0; n < WRITERS; n++) begin : g_in
+    localparam bit OWN_PACKETS = PACKETS && n == 0;
+    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
     logic [DATA_BITS-1:0] tdata;
     logic [BYTES-1:0] tkeep;
-    logic tvalid, tready;
+    logic [15:0] tuser;
+    logic tlast, tvalid, tready;
+    logic [OWN_WIDTH-1:0] crossed;
+    assign {tuser, tlast, tkeep, tdata} = PACKET_WIDTH'(crossed);
 
     crosslane_async_fifo #(
-        .WIDTH(WIDTH),
+        .WIDTH(OWN_WIDTH),
         .DEPTH(FIFO_DEPTH)
     ) fifo (
-        .s_clk  (user_clk),
-        .s_rst  (user_rst_o),
+        .s_clk(user_clk),
+        .s_rst(user_rst_o),
         .s_valid(s_axis_write_tvalid[n]),
         .s_ready(s_axis_write_tready[n]),
-        .s_data ({s_axis_write_tkeep[n], s_axis_write_tdata[n]}),
-        .m_clk  (clk),
-        .m_rst  (stream_rst),
+        .s_data(OWN_WIDTH'({
+          s_axis_write_tuser[n], s_axis_write_tlast[n], s_axis_write_tkeep[n], s_axis_write_tdata[n]
+        })),
+        .m_clk(clk),
+        .m_rst(stream_rst),
         .m_valid(tvalid),
         .m_ready(tready),
-        .m_data ({tkeep, tdata})
+        .m_data(crossed)
     );
 
     // Data in here already belong to a writer and may be part of a TLP that has begun.
     crosslane_stream_in #(
         .DATA_BITS (DATA_BITS),
-        .SIZE_BYTES(RING_BYTES)
+        .SIZE_BYTES(RING_BYTES),
+        .PACKETS   (OWN_PACKETS)
     ) stream (
         .clk,
         .rst,
         .s_tdata(tdata),
         .s_tkeep(tkeep),
+        .s_tlast(tlast),
+        .s_tuser(tuser),
         .s_tvalid(tvalid),
         .s_tready(tready),
         .feed_available(write_available[n]),
@@ -302,7 +342,8 @@ module crosslane_engine_axis
         .feed_take(write_take[n]),
         .feed_take_back(write_take_back[n]),
         .feed_take_bytes(write_take_bytes[n]),
-        .feed_data(write_data[n])
+        .feed_data(write_data[n]),
+        .feed_end(write_end[n])
     );
   end
 

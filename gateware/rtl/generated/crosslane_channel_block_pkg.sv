@@ -31,6 +31,9 @@ package crosslane_channel_block_pkg;
     struct { struct { logic [31:0] next; } clocks; } idle_gap;
     struct { struct { logic [31:0] next; } bytes; } credit;
     struct { struct { logic [31:0] next; } bytes; } sent;
+    struct { struct { logic [31:0] next; } count; } packets;
+    struct { struct { logic [31:0] next; } count; } packets_dropped;
+    struct { struct { logic [31:0] next; } count; } packets_truncated;
   } in_t;
 
   // Values that the gateware reads.
@@ -43,6 +46,8 @@ package crosslane_channel_block_pkg;
       struct { logic value; } relaxed_ordering;
       struct { logic value; } oversize;
       struct { logic value; } card_memory;
+      struct { logic value; } packets;
+      struct { logic value; } drop_packets;
       struct { logic value; } restart;
     } control;
     struct { struct { logic [15:0] value; } bytes; } payload;

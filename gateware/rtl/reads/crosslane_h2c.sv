@@ -8,7 +8,8 @@ module crosslane_h2c
   import crosslane_pkg::*;
 #(
     parameter int unsigned MAX_READ = 1024,  // bytes, a power of two, 128 to 4096
-    parameter int unsigned READING  = 64     // descriptors in progress, a power of two
+    parameter int unsigned READING  = 64,    // descriptors in progress, a power of two
+    parameter bit          PACKETS  = 0
 ) (
     input  logic                     clk,
     input  logic                     rst,
@@ -37,6 +38,13 @@ module crosslane_h2c
     output logic              [63:0] read_address,
     output logic              [12:0] read_bytes,
     output logic                     read_relaxed,
+    // Packet mode. Unused without it.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                     packets,           // packet mode
+    input  logic                     ends_room,         // for the end of another packet
+    output logic                     read_ends_packet,  // with read_valid
+    output logic              [15:0] read_user,
+    // verilator lint_on UNUSEDSIGNAL
     input  logic                     read_blocked,
     input  logic                     data_came,
     input  logic                     arrived_valid,
@@ -89,12 +97,14 @@ module crosslane_h2c
   always_comb begin
     descriptor_error = descriptor.error;
     if (descriptor.error == ERROR_NONE) begin
-      if (descriptor.bytes == '0) descriptor_error = ERROR_BAD_DESCRIPTOR;
-      else if (!function_i.bus_master) descriptor_error = ERROR_NOT_BUS_MASTER;
+      if (descriptor.bytes == '0 || (PACKETS && packets && settings.source != SOURCE_RING)) begin
+        descriptor_error = ERROR_BAD_DESCRIPTOR;
+      end else if (!function_i.bus_master) descriptor_error = ERROR_NOT_BUS_MASTER;
     end
   end
   assign is_good = descriptor_error == ERROR_NONE;
   assign can_take_up = running && !halting && !stopping && !failed_valid && reading_ready &&
+                       !(PACKETS && packets && !ends_room) &&
                        (!current_valid || (read_valid && read_ready && ends));
   assign take_up = descriptor_valid && can_take_up && is_good;
   // A bad descriptor waits until all before it are done: its address is needed then.
@@ -119,18 +129,22 @@ module crosslane_h2c
   logic [31:0] head_bytes, moved, sum;
   logic [POOL_BITS-1:0] pool;  // bytes that have arrived and are not in `moved`
 
+  logic [33+32'(PACKETS):0] reading_in, reading_out;
+  assign {head_bytes, head_status, head_interrupt} = reading_out[33:0];
+  assign reading_in[33:0] = {descriptor.bytes, descriptor.write_status, descriptor.send_interrupt};
+
   crosslane_fifo #(
-      .WIDTH(34),
+      .WIDTH(34 + 32'(PACKETS)),
       .DEPTH(READING)
   ) reading (
       .clk,
       .rst(rst || restart || stopped),
       .s_valid(take_up),
       .s_ready(reading_ready),
-      .s_data({descriptor.bytes, descriptor.write_status, descriptor.send_interrupt}),
+      .s_data(reading_in),
       .m_valid(reading_valid),
       .m_ready(complete),
-      .m_data({head_bytes, head_status, head_interrupt}),
+      .m_data(reading_out),
       .count()
   );
 
@@ -145,6 +159,27 @@ module crosslane_h2c
       moved <= '0;
       pool  <= '0;
     end
+  end
+
+  // --- Packets -----------------------------------------------------------------------------------
+  logic [31:0] packet_count;
+  if (PACKETS) begin : g_packets
+    logic current_ends, head_ends;
+    logic [15:0] current_user;
+    assign reading_in[34] = descriptor.end_of_packet && packets;
+    assign head_ends = reading_out[34];
+    assign read_ends_packet = current_ends && ends;
+    assign read_user = current_user;
+    always_ff @(posedge clk) begin
+      if (take_up) begin
+        current_ends <= descriptor.end_of_packet && packets;
+        current_user <= descriptor.user;
+      end
+      if (complete && head_ends) packet_count <= packet_count + 1'b1;
+      if (rst || reset_counters) packet_count <= '0;
+    end
+  end else begin : g_no_packets
+    assign {read_ends_packet, read_user, packet_count} = '0;
   end
 
   // --- Faults ----------------------------------------------------------------------------------
@@ -207,6 +242,8 @@ module crosslane_h2c
   end
 
   // --- State and counters ----------------------------------------------------------------------
+  channel_readings_t state_readings;
+
   crosslane_channel_state #(
       .KIND(KIND_H2C)
   ) state (
@@ -240,8 +277,13 @@ module crosslane_h2c
       .wait_credit(1'b0),
       .running,
       .stopped,
-      .readings
+      .readings(state_readings)
   );
+
+  always_comb begin
+    readings = state_readings;
+    readings.packets = packet_count;
+  end
 
 `ifndef SYNTHESIS
   if (MAX_READ < 128 || MAX_READ > 4096 || MAX_READ != 1 << $clog2(MAX_READ)) begin : g_max_read

@@ -12,6 +12,8 @@ module crosslane_h2c_channel
     parameter int unsigned BATCH = 16,
     parameter bit MEMORY = 0,
     parameter int unsigned MEMORY_BITS = 40,
+    parameter bit PACKETS = 0,
+    parameter int unsigned PACKET_ENDS = 256,  // from the reads to the consumer
     localparam int unsigned BYTES = DATA_BITS / 8
 ) (
     input logic clk,
@@ -77,6 +79,7 @@ module crosslane_h2c_channel
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
     input logic feed_goes_on,
+    output packet_end_t feed_end,
     input logic feed_drained,  // it has no consumer
     // The card's memory, AXI4.
     output logic memory_busy,
@@ -106,6 +109,7 @@ module crosslane_h2c_channel
       .HAS_COMMAND(0),
       .TABLE_ENTRIES((TABLE_ENTRIES > 0) ? TABLE_ENTRIES : 1),
       .BATCH(BATCH),
+      .HAS_PACKETS(PACKETS),
       .MAX_READ(MAX_READ)
   ) descriptors (
       .clk,
@@ -234,8 +238,40 @@ module crosslane_h2c_channel
   logic draining;
   always_ff @(posedge clk) draining <= feed_drained && feed_available[15:2] != '0 && !rst;
 
+  logic in_packets, ends_room, read_ends_packet;
+  logic [15:0] read_user;
+  assign in_packets = PACKETS && settings.packets && !(MEMORY && settings.card_memory);
+
+  if (PACKETS) begin : g_packets
+    packet_end_t packet_end;
+    crosslane_packet_ends #(
+        .DEPTH(PACKET_ENDS)
+    ) ends (
+        .clk,
+        .rst,
+        .clear,
+        .enter_valid(read_valid && read_ready),
+        .enter_bytes(read_bytes),
+        .enter_ends(read_ends_packet),
+        .enter_user(read_user),
+        .has_room(ends_room),
+        .leave_bytes((staged_move && staged_take) ? staged_take_bytes : '0),
+        .packet_end
+    );
+    always_comb begin
+      feed_end = packet_end;
+      feed_end.has_ends = in_packets;
+    end
+  end else begin : g_no_packets
+    assign ends_room = 1'b1;
+    assign feed_end  = '0;
+    logic unused;
+    assign unused = &{read_ends_packet, read_user};
+  end
+
   crosslane_h2c #(
-      .MAX_READ(MAX_READ)
+      .MAX_READ(MAX_READ),
+      .PACKETS (PACKETS)
   ) h2c (
       .clk,
       .rst,
@@ -256,6 +292,10 @@ module crosslane_h2c_channel
       .read_address,
       .read_bytes,
       .read_relaxed,
+      .packets(in_packets),
+      .ends_room,
+      .read_ends_packet,
+      .read_user,
       .arrived_valid(moved_valid),
       .arrived_bytes(moved_bytes),
       .failed_valid(halted_valid),

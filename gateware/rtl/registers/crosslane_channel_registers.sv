@@ -7,6 +7,7 @@ module crosslane_channel_registers
   import crosslane_pkg::*;
 #(
     parameter kind_e KIND = KIND_H2C,
+    parameter bit HAS_PACKETS = 0,
     parameter bit IS_BARE = 0  // without rings, doorbell, status block and counters
 ) (
     input logic clk,
@@ -30,7 +31,8 @@ module crosslane_channel_registers
 
   crosslane_channel_block #(
       .IS_PEER(KIND == KIND_PEER),
-      .IS_BARE(IS_BARE)
+      .IS_BARE(IS_BARE),
+      .HAS_PACKETS(HAS_PACKETS)
   ) registers (
       .*
   );
@@ -72,6 +74,9 @@ module crosslane_channel_registers
     in.idle_gap.clocks.next = '0;  // this engine has no gap
     in.credit.bytes.next = readings.credit;
     in.sent.bytes.next = readings.sent;
+    in.packets.count.next = readings.packets;
+    in.packets_dropped.count.next = readings.packets_dropped;
+    in.packets_truncated.count.next = readings.packets_truncated;
   end
   always_comb begin
     settings = '0;
@@ -82,6 +87,8 @@ module crosslane_channel_registers
     settings.relaxed_ordering = out.control.relaxed_ordering.value;
     settings.oversize = out.control.oversize.value;
     settings.card_memory = out.control.card_memory.value;
+    settings.packets = HAS_PACKETS && out.control.packets.value;
+    settings.drop_packets = HAS_PACKETS && out.control.drop_packets.value;
     settings.restart = restart;
     settings.payload = out.payload.bytes.value;
     settings.vector = out.vector.value.value;

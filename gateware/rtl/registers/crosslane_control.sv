@@ -19,6 +19,7 @@ module crosslane_control
     parameter int unsigned TABLE_ENTRIES = 1024,
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,
+    parameter bit PACKETS = 0,
     parameter int unsigned VECTORS = 8,
     localparam int unsigned CHANNELS = H2C + C2H + PEER,
     localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
@@ -84,6 +85,7 @@ module crosslane_control
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .FETCH_BATCH(FETCH_BATCH),
       .MEMORY(MEMORY),
+      .PACKETS(PACKETS),
       .VECTORS(VECTORS)
   ) registers (
       .*

@@ -21,6 +21,7 @@ module crosslane_registers
     parameter int unsigned TABLE_ENTRIES = 1024,  // of each table; 0: no tables
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,  // the first channels reach the card's memory
+    parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
     parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
     // The core alone: without the user circuit's registers, and with only those channel registers
     // that descriptors from a port need.
@@ -119,6 +120,7 @@ module crosslane_registers
     global_in.sizes.tags.next = 11'(TAGS);
     global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
     global_in.sizes.card_memory.next = MEMORY;
+    global_in.sizes.packets.next = PACKETS;
     global_in.max_write.bytes.next = 16'(MAX_WRITE);
     global_in.max_read.bytes.next = 16'(MAX_READ);
     global_in.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
@@ -145,6 +147,7 @@ module crosslane_registers
 
     crosslane_channel_registers #(
         .KIND(KIND),
+        .HAS_PACKETS(PACKETS && KIND != KIND_PEER && n == FIRST),
         .IS_BARE(BARE)
     ) registers (
         .*,

@@ -2,29 +2,36 @@
 //
 // An AXI-Stream of bytes into a byte ring, offered as a feed: a user circuit's input to a writer.
 // The bytes of a beat are in the lanes from 0 on that s_tkeep marks, at least one; beats are packed
-// without holes. gateware/README.md, "Feed".
+// without holes. gateware/README.md, "Feed". With PACKETS s_tlast ends a packet, and a beat without
+// bytes is ignored.
 
 module crosslane_stream_in
   import crosslane_pkg::*;
 #(
     parameter  int unsigned DATA_BITS  = 256,
     parameter  int unsigned SIZE_BYTES = 16384,         // of the ring: a power of two, to 65536
+    parameter  bit          PACKETS    = 0,
     localparam int unsigned BYTES      = DATA_BITS / 8
 ) (
-    input  logic                 clk,
-    input  logic                 rst,              // empties the ring
+    input  logic                        clk,
+    input  logic                        rst,              // empties the ring
     // AXI-Stream.
-    input  logic [DATA_BITS-1:0] s_tdata,
-    input  logic [    BYTES-1:0] s_tkeep,
-    input  logic                 s_tvalid,
-    output logic                 s_tready,
+    input  logic        [DATA_BITS-1:0] s_tdata,
+    input  logic        [    BYTES-1:0] s_tkeep,
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                        s_tlast,
+    input  logic        [         15:0] s_tuser,          // beside s_tlast
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                        s_tvalid,
+    output logic                        s_tready,
     // Feed.
-    output logic [         15:0] feed_available,
-    input  logic                 feed_move,
-    input  logic                 feed_take,
-    input  logic [          5:0] feed_take_back,
-    input  logic [          6:0] feed_take_bytes,
-    output logic [DATA_BITS-1:0] feed_data
+    output logic        [         15:0] feed_available,
+    input  logic                        feed_move,
+    input  logic                        feed_take,
+    input  logic        [          5:0] feed_take_back,
+    input  logic        [          6:0] feed_take_bytes,
+    output logic        [DATA_BITS-1:0] feed_data,
+    output packet_end_t                 feed_end
 );
   localparam int unsigned POSITION_BITS = $clog2(SIZE_BYTES);
   localparam int unsigned COUNT_BITS = $clog2(BYTES) + 1;
@@ -52,10 +59,29 @@ module crosslane_stream_in
   assign taken_bytes = (feed_move && feed_take) ? feed_take_bytes : 7'd0;
   assign filled = 17'(fill) + 17'(put_bytes) - 17'(taken_bytes);
 
+  logic has_room;
+  if (PACKETS) begin : g_packets
+    crosslane_packet_ends ends (
+        .clk,
+        .rst,
+        .clear(1'b0),
+        .enter_valid(put),
+        .enter_bytes(13'(put_bytes)),
+        .enter_ends(s_tlast && kept != '0),
+        .enter_user(s_tuser),
+        .has_room,
+        .leave_bytes(taken_bytes),
+        .packet_end(feed_end)
+    );
+  end else begin : g_no_packets
+    assign has_room = 1'b1;
+    assign feed_end = '0;
+  end
+
   always_ff @(posedge clk) begin
     fill <= filled[POSITION_BITS:0];
     // Room for one beat beyond that of the next clock.
-    s_tready <= filled <= 17'(SIZE_BYTES - 2 * BYTES);
+    s_tready <= filled <= 17'(SIZE_BYTES - 2 * BYTES) && has_room;
     tail <= tail + POSITION_BITS'(put_bytes);
     arriving[0] <= put_bytes[COUNT_BITS-1:0];
     for (int unsigned n = 1; n < RING_WRITE_CLOCKS - 1; n++) arriving[n] <= arriving[n-1];
@@ -98,7 +124,7 @@ module crosslane_stream_in
   end
   always_ff @(posedge clk) begin
     if (!rst && put) begin
-      assert (s_tkeep != '0 && (s_tkeep & (s_tkeep + 1'b1)) == '0)
+      assert ((PACKETS || s_tkeep != '0) && (s_tkeep & (s_tkeep + 1'b1)) == '0)
       else $error("s_tkeep names lanes from 0 on");
     end
     if (!rst && feed_move && feed_take) begin

@@ -42,6 +42,9 @@ module crosslane_user
     // verilator lint_off UNUSEDSIGNAL
     input logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
     // verilator lint_on UNUSEDSIGNAL
+    // verilator lint_off UNUSEDSIGNAL
+    input packet_end_t [H2C-1:0] h2c_end,
+    // verilator lint_on UNUSEDSIGNAL
     output logic [H2C-1:0] h2c_drained,  // it has no consumer
     // Feed of the lanes.
     output logic [LANE_PLACES-1:0] lane_kept,
@@ -67,6 +70,7 @@ module crosslane_user
     input logic [WRITERS-1:0] write_goes_on,
     // verilator lint_on UNUSEDSIGNAL
     output logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
+    output packet_end_t [WRITERS-1:0] write_end,  // packets of the first one only
     // Of peer channel 0: these data are to be the generator's.
     // verilator lint_off UNUSEDSIGNAL
     input logic [WRITERS-1:0] write_generated,
@@ -133,6 +137,8 @@ module crosslane_user
   logic [6:0] drain_bytes;
 
   always_comb begin
+    write_end = '0;
+    if (c2h_source == STREAM_H2C) write_end[0] = h2c_end[0];
     h2c_move[0] = 1'b1;
     h2c_take[0] = drain_take;
     h2c_take_back[0] = '0;

@@ -14,7 +14,8 @@ module crosslane_write_channel
     parameter bit COMMANDS = 0,  // it has the user circuit's command port
     parameter int unsigned BATCH = 16,
     parameter bit MEMORY = 0,
-    parameter int unsigned MEMORY_BITS = 40
+    parameter int unsigned MEMORY_BITS = 40,
+    parameter bit PACKETS = 0
 ) (
     input logic clk,
     input logic rst,
@@ -60,6 +61,7 @@ module crosslane_write_channel
     output logic [6:0] feed_take_bytes,
     output logic feed_goes_on,
     input logic [DATA_BITS-1:0] feed_data,
+    input packet_end_t feed_end,
     output logic feed_generated,
     // TLPs.
     output logic m_write_valid,
@@ -92,7 +94,8 @@ module crosslane_write_channel
       .HAS_COMMAND(COMMANDS),
       .TABLE_ENTRIES((TABLE_ENTRIES > 0) ? TABLE_ENTRIES : 1),
       .BATCH(BATCH),
-      .MAX_READ(MAX_READ)
+      .MAX_READ(MAX_READ),
+      .HAS_PACKETS(PACKETS)
   ) descriptors (
       .clk,
       .rst,
@@ -193,7 +196,8 @@ module crosslane_write_channel
   crosslane_writer #(
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
-      .MAX_WRITE(MAX_WRITE)
+      .MAX_WRITE(MAX_WRITE),
+      .PACKETS(PACKETS)
   ) writer (
       .clk,
       .rst,
@@ -216,6 +220,9 @@ module crosslane_write_channel
       .feed_take_bytes,
       .feed_goes_on,
       .feed_data(own_data),
+      .packets(PACKETS && settings.packets && !(MEMORY && settings.card_memory)),
+      .feed_end,
+      .posted,
       .feed_failed(own_failed),
       .feed_generated,
       .command_done,

@@ -8,12 +8,15 @@ module crosslane_write_chunks
   import crosslane_pkg::*;
 #(
     parameter kind_e       KIND      = KIND_C2H,
-    parameter int unsigned MAX_WRITE = 1024       // longest payload, bytes: a power of two, to 4096
+    parameter int unsigned MAX_WRITE = 1024,      // longest payload, bytes: a power of two, to 4096
+    parameter bit          PACKETS   = 0
 ) (
     input  logic              clk,
     input  logic              rst,
     input  logic              flush,             // forgets its descriptor
     input  logic              take_up,           // descriptors may be taken up
+    input  logic              packets,           // packet mode
+    input  logic              cut,               // with m_ready: the descriptor ends here
     // verilator lint_off UNUSEDSIGNAL
     input  channel_settings_t settings,
     input  function_t         function_i,
@@ -71,10 +74,11 @@ module crosslane_write_chunks
   error_e error;
   logic [31:0] sent;
 
-  logic load, next, renew;
-  assign renew            = !valid || last;  // the next chunk is of a new descriptor
+  logic load, next, renew, over;
+  assign over             = last || (PACKETS && cut);
+  assign renew            = !valid || over;  // the next chunk is of a new descriptor
   assign next             = valid && m_ready;
-  assign descriptor_ready = take_up && !faulted && (!valid || (last && m_ready));
+  assign descriptor_ready = take_up && !faulted && (!valid || (over && m_ready));
   assign load             = descriptor_valid && descriptor_ready;
 
   // Bytes to the boundary, less 1; the address after it, and the bytes left then. A new descriptor
@@ -83,7 +87,7 @@ module crosslane_write_chunks
   logic [31:0] new_left;
   logic [63:0] base, new_address;
   logic [32:0] low_sum;
-  logic new_fault, fits;
+  logic new_fault, is_bad, fits;
 
   assign room = ~address[11:0] & mask;
   assign new_left = (renew ? descriptor.bytes : left) + {20'hf_ffff, renew ? 12'hfff : ~room};
@@ -96,8 +100,9 @@ module crosslane_write_chunks
   assign new_mask = renew ? most_mask : mask;
   assign new_room = renew ? ~descriptor.address[11:0] & most_mask : mask;
   assign fits = new_left[31:12] == '0 && new_left[11:0] <= new_room;
-  assign new_fault = descriptor.error != ERROR_NONE || descriptor.bytes == '0
-                  || !function_i.bus_master;
+  assign is_bad = descriptor.bytes == '0 || (PACKETS && packets &&
+      (descriptor.end_of_packet || settings.source != SOURCE_RING));
+  assign new_fault = descriptor.error != ERROR_NONE || is_bad || !function_i.bus_master;
 
   always_ff @(posedge clk) begin
     if (load || next) begin
@@ -113,7 +118,7 @@ module crosslane_write_chunks
       if (descriptor.error != ERROR_NONE) begin
         error <= descriptor.error;
       end else begin
-        error <= (descriptor.bytes == '0) ? ERROR_BAD_DESCRIPTOR : ERROR_NOT_BUS_MASTER;
+        error <= is_bad ? ERROR_BAD_DESCRIPTOR : ERROR_NOT_BUS_MASTER;
       end
       write_status <= descriptor.write_status;
       send_interrupt <= descriptor.send_interrupt;
@@ -123,7 +128,7 @@ module crosslane_write_chunks
     end
     if (load) begin
       valid <= 1'b1;
-    end else if (next && last) begin
+    end else if (next && over) begin
       valid <= 1'b0;
     end
     if (next && IS_PEER) sent <= m_chunk.sent;

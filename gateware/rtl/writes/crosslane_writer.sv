@@ -20,7 +20,8 @@ module crosslane_writer
 #(
     parameter kind_e       KIND      = KIND_C2H,
     parameter int unsigned DATA_BITS = 256,
-    parameter int unsigned MAX_WRITE = 1024       // longest payload, bytes
+    parameter int unsigned MAX_WRITE = 1024,      // longest payload, bytes
+    parameter bit          PACKETS   = 0          // C2H: it has a packet mode
 ) (
     input logic clk,
     input logic rst,
@@ -40,6 +41,12 @@ module crosslane_writer
     output logic [6:0] feed_take_bytes,
     output logic feed_goes_on,
     input logic [DATA_BITS-1:0] feed_data,
+    // Packets, and whether descriptors are posted that it has not taken up. Without packets unused.
+    // verilator lint_off UNUSEDSIGNAL
+    input logic packets,  // packet mode
+    input packet_end_t feed_end,
+    input logic posted,
+    // verilator lint_on UNUSEDSIGNAL
     input logic feed_failed,  // level: no more data come into the feed
     output logic feed_generated,  // take the generator's data, whatever the source
     // Commands of the user circuit.
@@ -65,7 +72,6 @@ module crosslane_writer
   localparam int unsigned OUT = RING_READ_CLOCKS - 1;
   // Descriptors of a peer channel that are taken up and not complete.
   localparam int unsigned OPEN = 64;
-  localparam int unsigned CHUNK_BITS = $bits(write_chunk_t) - (IS_PEER ? 0 : WRITE_CHUNK_PEER_BITS);
 
   logic running, busy, fault_valid;
   // After a restart: TLPs begun before are finished, or withdrawn.
@@ -77,22 +83,26 @@ module crosslane_writer
 
   // --- Chunks: the TLPs to build -------------------------------------------------------------
   logic chunk_valid, chunk_ready, head_valid, head_taken, too_many_open;
-  // C2H does not use the peer fields.
+  logic chunk_cut, is_record, discard;
+  write_chunk_t chunk, head;
+  logic              started;  // the head's first beat has been made
+  logic [31:0]       record;
+  logic [ 6:0]       discard_bytes;
   // verilator lint_off UNUSEDSIGNAL
-  write_chunk_t                  chunk;
+  logic [ 2:0][31:0] packet_counts;
   // verilator lint_on UNUSEDSIGNAL
-  write_chunk_t                  head;
-  logic         [CHUNK_BITS-1:0] head_bits;
-  logic                          started;  // the head's first beat has been made
 
   crosslane_write_chunks #(
       .KIND(KIND),
-      .MAX_WRITE(MAX_WRITE)
+      .MAX_WRITE(MAX_WRITE),
+      .PACKETS(PACKETS)
   ) chunks (
       .clk,
       .rst,
-      .flush  (fault_valid || settings.restart),
+      .flush(fault_valid || settings.restart),
       .take_up(running && !abandon && !link_lost && !too_many_open),
+      .packets,
+      .cut(chunk_cut),
       .settings,
       .function_i,
       .descriptor,
@@ -103,27 +113,21 @@ module crosslane_writer
       .m_chunk(chunk)
   );
 
-  crosslane_fifo #(
-      .WIDTH(CHUNK_BITS),
-      .DEPTH(4)
-  ) queue (
-      .clk,
-      .rst(rst || fault_valid || (abandon && (drop || !started))),
-      .s_valid(chunk_valid),
-      .s_ready(chunk_ready),
-      .s_data(chunk[CHUNK_BITS-1:0]),
-      .m_valid(head_valid),
-      .m_ready(head_taken),
-      .m_data(head_bits),
-      .count()
+  crosslane_write_heads #(
+      .KIND(KIND),
+      .DATA_BITS(DATA_BITS),
+      .PACKETS(PACKETS)
+  ) heads (
+      .*
   );
-  assign head = write_chunk_t'(head_bits);
 
   // --- Beats ---------------------------------------------------------------------------------
   typedef struct packed {
     logic         first;
     logic         last;
-    logic         in_turn;  // a fault that waits for all earlier descriptors to complete
+    logic         in_turn;    // a fault that waits for all earlier descriptors to complete
+    logic         is_record;
+    logic [31:0]  record;     // its second word; the first one is in the chunk
     write_chunk_t chunk;
   } stage_t;
 
@@ -141,7 +145,7 @@ module crosslane_writer
   assign lanes = last_beat ? head.extent[LANE_BITS-1:0] : '1;
   // Before the first beat: all data of the TLP are available. After it: a restarted source has kept
   // the rest for it; a source that was reset has not, and then the beat's data are undefined.
-  assign is_covered = feed_available > (started ? 16'(lanes) : 16'(head.rest));
+  assign is_covered = is_record || feed_available > (started ? 16'(lanes) : 16'(head.rest));
   assign starved = feed_failed && !is_covered;
   assign refused = !started && (head.fault || link_lost || !function_i.bus_master || starved);
   assign go = move && head_valid && !halted && (started || link_lost
@@ -149,9 +153,9 @@ module crosslane_writer
   assign head_taken = go && last_beat;
 
   assign feed_move = move;
-  assign feed_take = go && is_covered && !refused;
-  assign feed_take_back = started ? 6'd0 : 6'(head.address[1:0]);
-  assign feed_take_bytes = 7'(lanes) + 7'd1 - 7'(feed_take_back);
+  assign feed_take = (go && is_covered && !refused && !is_record) || discard;
+  assign feed_take_back = (started || discard) ? 6'd0 : 6'(head.address[1:0]);
+  assign feed_take_bytes = discard ? discard_bytes : 7'(lanes) + 7'd1 - 7'(feed_take_back);
   assign feed_goes_on = go ? !last_beat && !refused : started;
   assign feed_generated = IS_PEER && head_valid && head.generated;
 
@@ -166,6 +170,8 @@ module crosslane_writer
       stage[0].first <= !started;
       stage[0].last <= last_beat;
       stage[0].in_turn <= head.fault;
+      stage[0].is_record <= is_record;
+      stage[0].record <= record;
       stage[0].chunk <= head;
       stage[0].chunk.fault <= refused;
       if (!head.fault) begin
@@ -190,7 +196,7 @@ module crosslane_writer
   assign taken = m_write_valid && m_write_ready;
   assign m_write_first = out.first;
   assign m_write_last = out.last;
-  assign m_write_data = feed_data;
+  assign m_write_data = out.is_record ? DATA_BITS'({out.record, out.chunk.sent}) : feed_data;
 
   logic is_single;
   logic [3:0] end_enables;
@@ -206,25 +212,27 @@ module crosslane_writer
     m_write_header.last_be = is_single ? 4'h0 : end_enables;
     m_write_header.requester = function_i.routing_id;
     m_write_header.attributes[RELAXED_ORDERING] =
-        settings.relaxed_ordering && function_i.relaxed_ordering;
+        settings.relaxed_ordering && function_i.relaxed_ordering && !out.is_record;
     m_write_header.bar = NO_BAR;
   end
 
   // --- A TLP has been passed on --------------------------------------------------------------
   logic done_valid, done_counts, done_host;  // counts: it was not begun before a restart
+  logic done_data;  // not a record
   logic [31:0] moved, moved_with;  // of the descriptor; with this TLP
   logic [12:0] done_bytes;
   // verilator lint_off UNUSEDSIGNAL
   write_chunk_t done;
   // verilator lint_on UNUSEDSIGNAL
 
-  assign done_bytes = 13'(done.rest) + 13'd1;
+  assign done_bytes = done_data ? 13'(done.rest) + 13'd1 : '0;
   assign done_host  = done_valid && done_counts && !(IS_PEER && done.command);
   assign moved_with = moved + 32'(done_bytes);
 
   always_ff @(posedge clk) begin
     done_valid <= taken && out.last && !rst;
     done_counts <= !abandon && !settings.restart;
+    done_data <= !(PACKETS && out.is_record);
     done <= out.chunk;
     if (done_host) moved <= moved_with;
     if (rst || settings.restart || (done_host && done.ends)) moved <= '0;
@@ -339,10 +347,10 @@ module crosslane_writer
       .moved(shown_moved),
       .in_flight('0),
       .busy,
-      .tlp_begun(taken && out.first),
-      .moved_valid(done_valid),
+      .tlp_begun(taken && out.first && !out.is_record),
+      .moved_valid(done_valid && done_data),
       .moved_bytes(done_bytes),
-      .last_event(taken && out.last),
+      .last_event(taken && out.last && !out.is_record),
       .wait_descriptor(running && !head_valid && !chunk_valid && !descriptor_valid),
       .wait_data(waits && fits && !is_covered),
       .wait_tag(1'b0),
@@ -357,6 +365,7 @@ module crosslane_writer
     readings = state_readings;
     readings.credit = credit;
     readings.sent = sent;
+    {readings.packets_truncated, readings.packets_dropped, readings.packets} = packet_counts;
   end
 
 endmodule

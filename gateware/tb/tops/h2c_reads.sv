@@ -61,7 +61,15 @@ module h2c_reads
   assign failed_error = failed_errors[0];
   assign m_h2c_header = headers[0];
 
-  crosslane_h2c #(.MAX_READ(MAX_READ)) h2c (.*);
+  crosslane_h2c #(
+      .MAX_READ(MAX_READ)
+  ) h2c (
+      .*,
+      .packets(1'b0),
+      .ends_room(1'b1),
+      .read_ends_packet(),
+      .read_user()
+  );
 
   crosslane_reads #(
       .DATA_BITS(DATA_BITS),

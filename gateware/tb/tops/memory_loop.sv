@@ -81,6 +81,9 @@ module memory_loop
       .DATA_BITS(DATA_BITS)
   ) stream_in (
       .*,
+      .s_tlast(1'b0),
+      .s_tuser('0),
+      .feed_end(),
       .rst(rst || write_forget),
       .feed_available(in_available),
       .feed_move(in_move),
@@ -159,6 +162,9 @@ module memory_loop
       .DATA_BITS(DATA_BITS)
   ) stream_out (
       .*,
+      .feed_end('0),
+      .m_tlast(),
+      .m_tuser(),
       .rst(rst || read_forget),
       .flush(1'b1),
       .feed_available(out_available),

@@ -154,6 +154,8 @@ const REFUSED: [&str; 168] = [
     "device test lab:rosta/fpga1 vfio-user:a",
     "device test lab:nowhere",
     "bench overhead --device kc705",
+    "bench packets --device lab:rosta:crosslane/fpga1",
+    "bench packets --device lab:minimal --size 0",
     "bench write",
     "bench sweep --device vfio-user:a --tags 8",
     "bench sweep --device vfio-user:a --link 2x4",

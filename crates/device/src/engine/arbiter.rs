@@ -130,6 +130,9 @@ impl Engine {
         if channel.may_change() {
             self.prepare(index, port);
         }
+        if self.parameters.packets {
+            self.drop_packets(index, port.now_ps());
+        }
         if self.channels[index].kind == Kind::C2h && self.board.is_some() {
             self.look_ahead(index, port);
         }
@@ -195,6 +198,7 @@ impl Engine {
             Some(current) => self.look_at_write(index, current, now_ps),
             None => self.look_at_descriptor(index, now_ps),
         };
+        let change_ps = change_ps.min(self.drops_ps(index, now_ps));
         if channel.doorbell == channel.requested {
             return Outlook { next, change_ps };
         }

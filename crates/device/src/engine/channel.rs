@@ -10,6 +10,7 @@ use crosslane_regs::engine::channel::{self, control, status};
 use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::{Field, ring_descriptor};
 
+use super::packets::{PacketCounters, PacketState};
 use crate::kit::RegisterFile;
 
 /// Returns the largest power of two up to `value`; 1 for 0.
@@ -132,6 +133,7 @@ pub(super) struct Counters {
     pub bytes: u64,
     pub tlps: u32,
     pub fetched: u32,
+    pub packets: PacketCounters,
     pub first_ps: Option<u64>,
     pub last_ps: u64,
     pub idle_ps: [u64; Wait::COUNT],
@@ -204,6 +206,7 @@ pub(super) struct Channel {
     pub fault: Option<Fault>,
     /// Reports due for complete descriptors, in order.
     pub due: VecDeque<Due>,
+    pub packet: PacketState,
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
@@ -356,6 +359,9 @@ impl Channel {
 
     /// Returns the address of the next TLP, or 0 between descriptors.
     pub fn next_address(&self) -> u64 {
+        if self.packet.record.is_some() {
+            return self.record_address();
+        }
         self.current
             .map_or(0, |current| current.descriptor.address.wrapping_add(u64::from(current.built)))
     }
@@ -424,6 +430,7 @@ impl Channel {
         self.waiting.clear();
         self.fetches.clear();
         self.current = None;
+        self.packet.record = None;
         self.reads.clear();
         self.unread_bytes = 0;
         self.reading.clear();

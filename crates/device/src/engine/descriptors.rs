@@ -194,7 +194,8 @@ impl Engine {
             return;
         }
         let (descriptor, origin) = self.next_descriptor(index);
-        let can_be = !descriptor.is_copied() || self.copies(index);
+        let can_be = (!descriptor.is_copied() || self.copies(index))
+            && self.fits_packets(index, &descriptor);
         let error = if !descriptor.is_good() || !can_be {
             ChannelError::BadDescriptor
         } else if !self.function.is_bus_master {
@@ -231,7 +232,8 @@ impl Engine {
     pub(super) fn reads_enough(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         let most = usize::from(self.parameters.reading_descriptors);
-        channel.kind == Kind::H2c && channel.reading.len() >= most
+        channel.kind == Kind::H2c
+            && (channel.reading.len() >= most || self.has_packets_enough(index))
     }
 
     /// Returns the next descriptor of a channel, which must exist.

@@ -9,6 +9,7 @@ mod channel;
 mod descriptors;
 mod lanes;
 mod memory;
+mod packets;
 mod read;
 mod registers;
 mod status;
@@ -27,6 +28,7 @@ use crate::parameters::EngineParameters;
 use channel::{Channel, Fault, Kind};
 use lanes::{Fifo, Lane, Payload, Stalled};
 use memory::Board;
+use packets::Ends;
 use read::Tags;
 use user::User;
 
@@ -54,6 +56,8 @@ pub struct Engine {
     board: Option<Board>,
     /// Data read by H2C channel 0, on their way to their target.
     stream: Fifo,
+    /// Ends of packets in that stream.
+    ends: Ends,
     lanes: Vec<Lane>,
     /// Time at which the next credit write is due; `u64::MAX` if no time is known.
     credit_ps: u64,
@@ -117,6 +121,7 @@ impl Engine {
             tags: Tags::new(p),
             board: p.card_memory.map(Board::new),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
+            ends: Ends::default(),
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
             credit_ps: u64::MAX,
             crediting: 0,

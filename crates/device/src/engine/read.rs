@@ -365,6 +365,7 @@ impl Engine {
                 board.take_in(data, now_ps);
             } else if is_routed {
                 self.stream.push(data, now_ps);
+                self.ends.enter(bytes);
             } else {
                 if is_checked {
                     self.user.h2c_check.check(data);
@@ -407,6 +408,7 @@ impl Engine {
         let from_ps = now_ps + self.parameters.clocks_ps(self.parameters.stream_latency_clocks);
         let mut left = bytes;
         while left > 0 {
+            let channel = &mut self.channels[index];
             let front = channel.reading.front_mut();
             let front = front.unwrap_or_else(|| panic!("{left} of {bytes} B are of no descriptor"));
             let part = left.min(front.bytes - front.delivered);
@@ -416,6 +418,7 @@ impl Engine {
                 let bits = front.control;
                 channel.reading.pop_front();
                 channel.complete(bits, from_ps);
+                self.descriptor_delivered(index, bits, left);
             }
         }
     }

@@ -113,6 +113,7 @@ impl Engine {
             global::SIZES => {
                 global::sizes::TAGS.put(u32::from(p.tags))
                     | global::sizes::TABLE_ENTRIES.put(u32::from(p.table_descriptors))
+                    | global::sizes::PACKETS.put(p.packets.into())
                     | global::sizes::CARD_COPY.put(u32::from(p.card_memory.is_some()))
                     | global::sizes::CARD_MEMORY.put(u32::from(p.card_memory.is_some()))
             }
@@ -184,6 +185,9 @@ impl Engine {
             channel::IDLE_LINK => idle(c, Wait::Link),
             channel::IDLE_NO_CREDIT => idle(c, Wait::Credit),
             channel::IDLE_GAP => idle(c, Wait::Gap),
+            channel::PACKETS => c.counters.packets.moved,
+            channel::PACKETS_DROPPED => c.counters.packets.dropped,
+            channel::PACKETS_TRUNCATED => c.counters.packets.truncated,
             channel::CREDIT => c.credit,
             channel::SENT => c.sent,
             _ => c.registers.get(offset),
@@ -293,6 +297,10 @@ impl Engine {
         if !self.has_memory_mode(index) {
             self.channels[index].clear_control(control::CARD_MEMORY);
         }
+        if !self.has_packet_mode(index) {
+            self.channels[index].clear_control(control::PACKETS);
+            self.channels[index].clear_control(control::DROP_PACKETS);
+        }
         if control::RESTART.get(value) == 0 {
             return;
         }
@@ -304,6 +312,7 @@ impl Engine {
         self.command_stopped(index);
         self.forget_table(index);
         if index == 0 {
+            self.cut_packet();
             self.stream.clear();
         }
     }

@@ -307,6 +307,7 @@ impl Engine {
         if !self.user.feeds(StreamSource::H2c) {
             let (stream, checker) = (&mut self.stream, &mut self.user.h2c_check);
             stream.drain(|piece| checker.check(piece));
+            self.ends.clear();
         }
     }
 }

@@ -35,6 +35,8 @@ impl Engine {
         let address = target_address(&self.channels[index], current);
         let left = current.descriptor.bytes - current.built;
         let left = left.min(self.left_of_copy(index, current));
+        let end = self.packet_end(index, self.feed_of(index, current));
+        let left = left.min(end.map_or(left, |(bytes, _)| bytes));
         part_bytes(address, left.into(), self.channels[index].limit_bytes)
     }
 
@@ -73,6 +75,8 @@ impl Engine {
         let feed = self.feed_of(index, current);
         let (ready, change_ps) = self.available(feed, now_ps);
         let next = match () {
+            () if channel.packet.record.is_some() => Next::Tlp,
+            () if self.is_dropping(index) => Next::Wait(Wait::Data),
             () if lacks_credit => Next::Wait(Wait::Credit),
             // Copies send no TLP.
             () if current.is_copied() || ready < bytes => Next::Wait(Wait::Data),
@@ -96,6 +100,9 @@ impl Engine {
     /// Sends the next TLP of a write channel.
     pub(super) fn build_write(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let Some(mut current) = self.channels[index].current else { return };
+        if self.channels[index].packet.record.is_some() {
+            return self.build_record(index, port);
+        }
         let bytes = self.channels[index].next_bytes;
         let feed = self.feed_of(index, &current);
         let address = target_address(&self.channels[index], &current);
@@ -138,6 +145,10 @@ impl Engine {
         if current.origin == Origin::Ping && current.built == 0 {
             self.ping_begun(now_ps);
         }
+        let end = self.packet_end(index, feed).filter(|(left, _)| *left == bytes);
+        if feed == Feed::Stream {
+            self.ends.leave(bytes);
+        }
         let channel = &mut self.channels[index];
         if feed == Feed::Generator {
             channel.generated += u64::from(bytes);
@@ -147,7 +158,10 @@ impl Engine {
         channel.note_tlp(now_ps, whole_ps);
         current.built += bytes;
         (channel.current, channel.next_bytes) = (Some(current), 0);
-        if current.built == current.descriptor.bytes {
+        if self.in_packets(index) {
+            // A record follows the last data.
+            self.packet_sent(index, &current, bytes, end.map(|(_, user)| user));
+        } else if current.built == current.descriptor.bytes {
             self.written(index, current, whole_ps);
         }
         match (feed, &mut self.board) {

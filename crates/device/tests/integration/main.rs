@@ -12,6 +12,7 @@ mod moves_data;
 mod network_processor;
 mod nic;
 mod outside;
+mod packets;
 mod peers;
 mod pipeline;
 mod rates;

@@ -93,6 +93,13 @@ impl Results {
         taken.map_or(Known::Gone, |outcome| Known::Ended(Box::new(outcome)))
     }
 
+    /// Whether a ticket has ended with an error that has not been given out.
+    pub fn has_failed(&self, Ticket(ticket): Ticket) -> bool {
+        let index = ticket.checked_sub(self.first);
+        let slot = index.and_then(|index| self.kept.get(index as usize));
+        matches!(slot, Some(Some(Err(_))))
+    }
+
     fn drop_given(&mut self) {
         while let Some(None) = self.kept.front() {
             self.kept.pop_front();
@@ -119,7 +126,7 @@ impl<B: Bus> Channel<B> {
             // Posted and not ended, so it is in `pending`.
             let behind = (self.next_ticket - ticket.0) as usize;
             let index = self.pending.len().saturating_sub(behind);
-            self.advance(index, &mut watch).await;
+            self.advance(index, &mut watch, Picoseconds::NEVER).await;
         }
     }
 
@@ -173,9 +180,9 @@ impl<B: Bus> Channel<B> {
         self.refusal(DriverError::Given { channel: self.place(), ticket }, 0)
     }
 
-    /// Takes one step towards the end of a transfer: sleeps until news, a deadline or the next
-    /// check.
-    pub(super) async fn advance(&mut self, last: usize, watch: &mut Watch) {
+    /// Takes one step towards the end of a transfer: sleeps until news, a deadline, the next check
+    /// or `until`.
+    pub(super) async fn advance(&mut self, last: usize, watch: &mut Watch, until: Picoseconds) {
         let now = self.device.bus().now();
         let deadline = self.earliest_deadline(last);
         if deadline <= now {
@@ -183,9 +190,9 @@ impl<B: Bus> Channel<B> {
             return;
         }
         let look = watch.next(now);
-        match self.sleep(look.min(deadline)).await {
+        match self.sleep(look.min(deadline).min(until)).await {
             Ok(()) => {}
-            Err(BusError::Deadline { .. }) if look <= deadline => {
+            Err(BusError::Deadline { .. }) if look <= deadline.min(until) => {
                 watch.looks += 1;
                 self.look_closer().await;
             }
@@ -206,6 +213,10 @@ impl<B: Bus> Channel<B> {
                 let function = self.device.function().id;
                 bus.wait_interrupt(function, vector, until).await?;
             }
+            _ if self.receives_packets() => {
+                let (memory, offset_bytes) = self.next_record();
+                bus.wait_memory(memory, offset_bytes, 0, until).await?;
+            }
             _ => {
                 let memory = self.status.memory.memory();
                 bus.wait_memory(memory, StatusBlock::<B>::SEQUENCE, self.seen, until).await?;
@@ -219,6 +230,7 @@ impl<B: Bus> Channel<B> {
         if !matches!(self.state, State::Running) {
             return;
         }
+        self.reap_records();
         // The memory was allocated for the status block, so this cannot fail.
         let Ok(mut report) = self.status.read() else { return };
         if report.sequence == self.seen {
@@ -264,6 +276,13 @@ impl<B: Bus> Channel<B> {
 
     /// Takes in the engine's count of completed descriptors.
     pub(super) fn complete_up_to(&mut self, completed: u32) {
+        self.reap_records();
+        self.note_lost_records(completed);
+        self.end_up_to(completed);
+    }
+
+    /// Ends the transfers whose descriptors are complete.
+    pub(super) fn end_up_to(&mut self, completed: u32) {
         let further = u64::from(completed.wrapping_sub(self.completed as u32));
         // A count that cannot be right is ignored; the driver's own account must hold.
         let (posted, before) = (self.posted, self.completed);

@@ -84,6 +84,8 @@ pub(super) struct Descriptor {
     pub await_credit: bool,
     /// Whether the bus address is a card address too.
     pub to_card: bool,
+    /// `tuser` of the packet that ends here, if one does.
+    pub packet_end: Option<u16>,
 }
 
 fn put(entry: &mut [u8], offset: u32, value: u32) {
@@ -101,7 +103,9 @@ impl Descriptor {
         let control = ring::control::INTERRUPT.put(self.interrupt.into())
             | ring::control::STATUS.put(self.status.into())
             | ring::control::AWAIT_CREDIT.put(self.await_credit.into())
-            | ring::control::TO_CARD.put(self.to_card.into());
+            | ring::control::TO_CARD.put(self.to_card.into())
+            | ring::control::END_OF_PACKET.put(self.packet_end.is_some().into())
+            | ring::control::USER.put(self.packet_end.unwrap_or(0).into());
         put(entry, ring::CONTROL, control);
     }
 

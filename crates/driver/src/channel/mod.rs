@@ -8,6 +8,7 @@
 mod completion;
 mod descriptors;
 mod options;
+mod packets;
 mod posting;
 mod recovery;
 mod setup;
@@ -31,6 +32,7 @@ pub use options::{
     ChannelCounters, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Notification, Statistics, Target, Ticket, Transfer,
 };
+pub use packets::{Packet, PacketPart, ReceivedPacket};
 use recovery::Cause;
 pub(crate) use setup::payload_on_the_way;
 
@@ -97,6 +99,7 @@ pub struct Channel<B: Bus> {
     /// Parts of buffers whose transfers failed, kept until the channel has been restarted.
     quarantine: Vec<Claim<B>>,
     results: Results,
+    received: packets::Received<B>,
     next_ticket: u64,
     statistics: Statistics,
 }
@@ -117,7 +120,7 @@ impl<B: Bus> Channel<B> {
     /// wrong kind, or with a level that the channel cannot promise), a batch larger than the ring
     /// or table, or a stopped channel.
     pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
-        self.post_batch(transfers, true).await
+        self.post_batch(transfers, &[], true).await
     }
 
     /// Posts transfers without interrupts: a channel that sleeps until an interrupt learns of their
@@ -126,7 +129,7 @@ impl<B: Bus> Channel<B> {
     /// # Errors
     /// See [`post`](Self::post).
     pub async fn post_unreported(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
-        self.post_batch(transfers, false).await
+        self.post_batch(transfers, &[], false).await
     }
 
     /// Posts one transfer and waits for it.
@@ -181,6 +184,7 @@ impl<B: Bus> Channel<B> {
         let (device, base) = (&self.device, self.slot.registers());
         let pair = async |low, high| device.read_pair(base + low, base + high).await;
         let read = async |register| device.read(base + register).await;
+        let [packets, packets_dropped, packets_truncated] = self.packet_counters().await?;
         Ok(ChannelCounters {
             bytes: pair(channel::BYTES_LOW, channel::BYTES_HIGH).await?,
             tlps: read(channel::TLPS).await?,
@@ -193,6 +197,9 @@ impl<B: Bus> Channel<B> {
             link_clocks: read(channel::IDLE_LINK).await?,
             no_credit_clocks: read(channel::IDLE_NO_CREDIT).await?,
             gap_clocks: read(channel::IDLE_GAP).await?,
+            packets,
+            packets_dropped,
+            packets_truncated,
         })
     }
 

@@ -77,6 +77,13 @@ pub struct ChannelOptions {
     /// the engine supports it). Targets are then [`Target::Card`],
     /// [`Target::CardToCard`] or [`Target::PeerToCard`].
     pub card_memory: bool,
+    /// Packet mode (H2C 0 and C2H 0 with a ring, if the engine has it). H2C: each transfer is a
+    /// packet of the card's stream. C2H: each transfer takes one packet, or a part of one;
+    /// [`recv_packets`](crate::Channel::recv_packets) puts them together.
+    pub packets: bool,
+    /// C2H in packet mode: the engine drops packets for which nothing is posted, and counts them.
+    /// Otherwise the stream waits.
+    pub drop_packets: bool,
 }
 
 setters!(ChannelOptions {
@@ -86,6 +93,8 @@ setters!(ChannelOptions {
     with_oversize(oversize: bool),
     with_relaxed_ordering(relaxed_ordering: bool),
     with_card_memory(card_memory: bool),
+    with_packets(packets: bool),
+    with_drop_packets(drop_packets: bool),
 });
 
 /// Point at which a transfer counts as complete. Its meaning depends on the channel:
@@ -216,6 +225,12 @@ pub struct ChannelCounters {
     pub no_credit_clocks: u32,
     /// Clocks in the gap after a descriptor.
     pub gap_clocks: u32,
+    /// Packet mode (0 in others): packets whose end was moved.
+    pub packets: u32,
+    /// Packets of which nothing was written, because nothing was posted.
+    pub packets_dropped: u32,
+    /// Packets of which only the first part was written.
+    pub packets_truncated: u32,
 }
 
 impl<B: Bus> Transfer<B> {

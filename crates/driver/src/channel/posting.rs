@@ -32,6 +32,7 @@ impl<B: Bus> Channel<B> {
     pub(super) async fn post_batch(
         &mut self,
         transfers: &[Transfer<B>],
+        users: &[u16],
         is_reported: bool,
     ) -> Result<Vec<Ticket>> {
         self.finish_what_was_begun().await;
@@ -54,7 +55,7 @@ impl<B: Bus> Channel<B> {
         }
         self.wait_for_room(needed).await?;
         self.begin_anew_if_needed(connection.as_ref()).await?;
-        let mut head = self.build(&batch, is_reported);
+        let mut head = self.build(&batch, users, is_reported);
         let count = head.len();
         assert!(count as u64 == needed, "{needed} descriptors were checked and {count} are built");
         let (open, capacity) = (self.posted - self.completed, self.descriptors.capacity());
@@ -197,6 +198,7 @@ impl<B: Bus> Channel<B> {
                 ),
             ));
         }
+        self.check_packet(&pieces)?;
         if pieces.len() as u64 > u64::from(self.descriptors.capacity()) {
             return Err(self.too_large(pieces.len() as u64));
         }
@@ -304,7 +306,7 @@ impl<B: Bus> Channel<B> {
         }
         let mut watch = Watch::default();
         while self.posted - self.completed + needed > capacity {
-            self.advance(0, &mut watch).await;
+            self.advance(0, &mut watch, Picoseconds::NEVER).await;
             self.check_running()?;
         }
         Ok(())
@@ -324,7 +326,7 @@ impl<B: Bus> Channel<B> {
         payload_on_the_way(&self.device, self.key(), self.options, connection.map(|c| &**c))?;
         let mut watch = Watch::default();
         while !self.pending.is_empty() {
-            self.advance(self.pending.len() - 1, &mut watch).await;
+            self.advance(self.pending.len() - 1, &mut watch, Picoseconds::NEVER).await;
             self.check_running()?;
         }
         self.recover(Cause::Cancelled).await;
@@ -333,10 +335,16 @@ impl<B: Bus> Channel<B> {
 
     /// Builds the descriptors of a batch: only the last of each transfer is reported, with an
     /// interrupt if wanted.
-    fn build(&self, batch: &[Ready<B>], is_reported: bool) -> Vec<Descriptor> {
+    /// In packet mode `users` are the `tuser` values of the packets; fewer of them mean 0.
+    fn build(&self, batch: &[Ready<B>], users: &[u16], is_reported: bool) -> Vec<Descriptor> {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
-        for ready in batch {
+        let of_packet = self.sends_packets();
+        for (number, ready) in batch.iter().enumerate() {
+            let user = users.get(number).copied().unwrap_or(0);
+            // One report tells of a whole batch of packets; received ones have records.
+            let is_asked = !(of_packet && !users.is_empty()) || number + 1 == batch.len();
+            let is_asked = is_asked && !self.receives_packets();
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
@@ -356,9 +364,10 @@ impl<B: Bus> Channel<B> {
                     card,
                     bytes,
                     interrupt: is_last && by_interrupt,
-                    status: is_last,
+                    status: is_last && is_asked,
                     await_credit: is_last && await_credit,
                     to_card,
+                    packet_end: (is_last && of_packet).then_some(user),
                 }
             }));
         }

@@ -14,7 +14,7 @@ use super::completion::Results;
 use super::descriptors::{Descriptors, Pinned, StatusBlock};
 use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
 use super::recovery::stop_and_wait;
-use super::{Channel, State};
+use super::{Channel, State, packets};
 use crate::connection::{self, Connection};
 use crate::device::Device;
 use crate::error::{DriverError, Result};
@@ -41,6 +41,7 @@ impl<B: Bus> Channel<B> {
         let slot = OpenChannel::take(&shared, key, options)?;
         check_source(&device, key, options.descriptors)?;
         check_memory(&device, key, options)?;
+        packets::check(&device, key, options)?;
         check_payload(&device, key, options).await?;
         let connection = match key {
             (ChannelKind::Peer, number) => shared.connection(number),
@@ -93,6 +94,7 @@ impl<B: Bus> Channel<B> {
             pending: VecDeque::new(),
             quarantine: Vec::new(),
             results: Results::default(),
+            received: packets::Received::default(),
             next_ticket: 0,
             statistics: Statistics::default(),
         };
@@ -143,6 +145,8 @@ impl<B: Bus> Channel<B> {
             | channel::control::RELAXED_ORDERING.put(self.options.relaxed_ordering.into())
             | channel::control::OVERSIZE.put(self.options.oversize.into())
             | channel::control::CARD_MEMORY.put(self.options.card_memory.into())
+            | channel::control::PACKETS.put(self.options.packets.into())
+            | channel::control::DROP_PACKETS.put(self.options.drop_packets.into())
     }
 }
 

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use crosslane_results::quantity::{mebibytes, megabytes, microseconds, percent, size_words};
 use crosslane_results::{
-    Bench, Bridge, BridgeTransfer, Flow, Overhead, OverheadRow, Overlap, Stores, Sweep, SweepRow,
+    Bench, Bridge, BridgeTransfer, Flow, Overhead, OverheadRow, Overlap, PacketRow, Packets,
+    Stores, Sweep, SweepRow,
 };
 
 use super::run_page::{by_size, flow_names, rate_axis, sizes, why_section};
@@ -59,6 +60,31 @@ pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
         run.rows.iter().take(2).map(|row| format!("{} {} us", row.what, microseconds(row.bus_ps)));
     let summary = format!("{}.", each.collect::<Vec<_>>().join(", "));
     (summary, vec![Section { title: "Times".to_owned(), blocks }])
+}
+
+/// Columns of packets.
+pub const PACKETS: [Field<PacketRow>; 5] = [
+    ("bytes:", |row| row.bytes.to_string()),
+    ("packets:", |row| row.packets.to_string()),
+    ("million a second:", |row| format!("{:.3}", row.packets_per_second() / 1e6)),
+    ("MB/s:", |row| megabytes(row.bytes_per_second())),
+    ("wrong:", |row| row.wrong.to_string()),
+];
+
+/// Returns the summary and the sections of packets.
+pub(super) fn packets(run: &Packets) -> (String, Vec<Section>) {
+    let note = "From host memory through the card's stream and back, by the clock of the card's \
+                bus, which is simulated in a lab: from the first doorbell to the last packet. The \
+                rates are those of each direction.";
+    let points = run.rows.iter().map(|row| (row.bytes as f64, row.bytes_per_second() / 1e6));
+    let mut lines = Lines::default();
+    points.for_each(|point| lines.add("host to card to host".to_owned(), point));
+    let rows = Table::of(&PACKETS, &run.rows);
+    let plot = rate_plot("Rate by the size of a packet".to_owned(), lines);
+    let blocks = vec![plot, Block::Table(rows), Block::Text(note.to_owned())];
+    let best = run.rows.iter().map(PacketRow::packets_per_second).fold(0.0, f64::max);
+    let summary = format!("Up to {:.3} million packets a second.", best / 1e6);
+    (summary, vec![Section { title: "Packets".to_owned(), blocks }])
 }
 
 /// Whether a parameter names the direction of the transfer, or the flows in its place.

@@ -50,6 +50,9 @@ pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
         Outcome::Overhead(run) => {
             (format!("bench overhead on {}", run.device), rows_page::overhead(run))
         }
+        Outcome::Packets(run) => {
+            (format!("bench packets on {}", run.device), rows_page::packets(run))
+        }
         Outcome::Sweep(run) => {
             (format!("bench sweep on {}", run.platform.name()), rows_page::sweep(run))
         }

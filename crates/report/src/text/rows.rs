@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Single accesses and transfers, sweeps, and stores of a processor into a card's memory.
 
-use crosslane_results::{Bench, Flow, Overhead, OverheadRow, Stores, Sweep};
+use crosslane_results::{Bench, Flow, Overhead, OverheadRow, Packets, Stores, Sweep};
 
 use super::why::{last_block, push_bottlenecks};
 use super::{Columns, Notes};
-use crate::runs::rows_page::{OVERHEAD, sweep_table};
+use crate::runs::rows_page::{OVERHEAD, PACKETS, sweep_table};
 use crate::runs::run_page::{BINARY_RATE, BYTES, ITERATIONS, RATE};
 use crate::table::{Field, Table};
 
@@ -22,6 +22,13 @@ pub fn overhead(run: &Overhead, columns: Columns) -> String {
     let time = if is_lab { "simulated time, and this machine's" } else { "this machine's time" };
     let table = Table::of(&fields, &run.rows).to_text(columns.tables);
     format!("{}, {time}\n\n{table}", run.device)
+}
+
+/// Formats packets by their size.
+pub fn packets(run: &Packets, columns: Columns) -> String {
+    let time = if run.device.starts_with("lab:") { "simulated" } else { "this machine's" };
+    let table = Table::of(&PACKETS, &run.rows).to_text(columns.tables);
+    format!("{}, {time} time, host to card to host\n\n{table}", run.device)
 }
 
 /// Formats a sweep with its parameters in this order.

@@ -58,6 +58,7 @@ pub fn own() -> EngineParameters {
         staging_bytes: 65536,
         table_descriptors: 1024,
         fetch_batch: 16,
+        packets: false,
         card_memory: None,
     }
 }

@@ -6,6 +6,7 @@ mod card_memory;
 mod faults;
 mod iommu;
 mod lies;
+mod packets;
 mod peer_memory;
 mod peers;
 mod plans;

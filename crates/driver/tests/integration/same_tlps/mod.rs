@@ -293,6 +293,12 @@ fn random_workloads_of_minimal_are_the_same() {
     compare_random("minimal", |seed| Workload::random_alone(Where::Minimal, seed), Times::Each);
 }
 
+/// Packets, their records among the TLPs of C2H's data.
+#[test]
+fn random_packets_are_the_same() {
+    compare_random("random_packets", Workload::packets, Times::Rates);
+}
+
 #[test]
 fn random_workloads_of_several_channels_are_the_same() {
     compare_random("of_several", Workload::random, Times::Rates);

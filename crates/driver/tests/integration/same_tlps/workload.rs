@@ -2,18 +2,20 @@
 //! Traffic for both engines.
 
 use crosslane_driver::{
-    Buffer, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, StreamSource, Transfer,
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
+    Notification, Packet, PeerOptions, StreamSource, Transfer,
 };
 use crosslane_fabric::{DirectionId, LinkDirection};
-use crosslane_host::{Bus, FunctionInfo, Topology};
+use crosslane_host::{Bus, FunctionInfo, PageSize, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
+use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
 use crate::lab::setup::*;
 use crate::same_tlps::seen::{Places, Recorder, Step};
 
+const NEVER: Picoseconds = Picoseconds::NEVER;
 /// Bytes of the buffer of each direction.
 const BUFFER: u64 = 512 << 10;
 /// Bytes that each of several channels moves.
@@ -159,6 +161,55 @@ impl Workload {
         workload
     }
 
+    /// Random packets from H2C to C2H, which has just enough places for them.
+    pub fn packets(seed: u64) -> Self {
+        let mut rng = Random::with_seed(seed ^ 0x9ac);
+        let alone = Self::random_alone(Where::Minimal, seed);
+        let ring = DescriptorSource::Ring { entries: [64, 1024][rng.usize(..2)] };
+        let of = |options: ChannelOptions| options.with_descriptors(ring).with_packets(true);
+        // Interrupts without status blocks: how many descriptors one covers is a matter of clocks,
+        // and it takes its place among the records.
+        let writes = of(alone.writes).with_notification(Notification::Poll);
+        let h2c = of(alone.h2c);
+        let mut workload = Self { route: Route::ToC2h, h2c, writes, steps: Vec::new(), ..alone };
+        for _ in 0..rng.usize(1..=2) {
+            let most = [40, 300, 2_000][rng.usize(..3)];
+            let most_place = [64, 500, 4_000][rng.usize(..3)];
+            let lengths: Vec<u64> = (0..rng.usize(1..=24)).map(|_| rng.u64(1..=most)).collect();
+            let mut places = Vec::new();
+            for mut left in lengths.iter().copied() {
+                while left > 0 && places.len() < 60 {
+                    let bytes = rng.u64(1..=most_place);
+                    places.push((rng.u64(..4096), bytes));
+                    left = left.saturating_sub(bytes);
+                }
+            }
+            let (count, taken) = Self::fitting(&lengths, &places);
+            places.truncate(taken);
+            let packets = lengths[..count].iter().map(|bytes| (rng.u64(..8192), *bytes)).collect();
+            let batch = |kind, pieces| Batch { kind, pieces };
+            workload
+                .steps
+                .push(vec![batch(ChannelKind::C2h, places), batch(ChannelKind::H2c, packets)]);
+        }
+        workload.steps.retain(|step| step.iter().all(|batch| !batch.pieces.is_empty()));
+        workload
+    }
+
+    /// Returns how many of the packets are whole in the places, and how many places they take.
+    fn fitting(lengths: &[u64], places: &[(u64, u64)]) -> (usize, usize) {
+        let (mut taken, mut rest) = (0, places.iter());
+        for (count, length) in lengths.iter().enumerate() {
+            let mut left = *length;
+            while left > 0 {
+                let Some((_, bytes)) = rest.next() else { return (count, taken) };
+                left = left.saturating_sub(*bytes);
+            }
+            taken = places.len() - rest.len();
+        }
+        (lengths.len(), taken)
+    }
+
     fn random_step(&self, rng: &mut Random) -> Vec<Batch> {
         let most = [64, 600, 5_000, 40_000][rng.usize(..4)];
         let count = if most > 5_000 { rng.usize(1..=3) } else { rng.usize(1..=24) };
@@ -230,7 +281,14 @@ impl Workload {
 
     async fn drive(&self, devices: &[Device<LabBus>]) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
         let card = &devices[0];
-        let (out, back) = (filled(card, BUFFER, 7).await, empty(card, BUFFER).await);
+        let (out, back) = (
+            filled(card, BUFFER, 7).await,
+            // A place of a packet is one piece on the bus.
+            match self.writes.packets {
+                true => card.buffer(BUFFER, PageSize::Huge).await.unwrap(),
+                false => empty(card, BUFFER).await,
+            },
+        );
         let segments = back.segments().iter();
         let buffers = segments.map(|segment| (segment.address.0, segment.bytes)).collect();
         let generator = StreamSource::Generator;
@@ -249,18 +307,20 @@ impl Workload {
         let ring = DescriptorSource::Ring { entries: 64 };
         let of_peer = match self.writes.descriptors {
             DescriptorSource::Table => self.writes.with_descriptors(ring),
-            _ => self.writes,
+            _ => self.writes.with_packets(false),
         };
         let mut channels = [
             card.channel(ChannelKind::H2c, 0, self.h2c).await.unwrap(),
             card.channel(ChannelKind::C2h, 0, self.writes).await.unwrap(),
             card.channel(ChannelKind::Peer, 0, of_peer).await.unwrap(),
         ];
-        let mut begins_ps = Vec::new();
+        let (mut begins_ps, mut told) = (Vec::new(), Vec::new());
         for step in &self.steps {
             sleep(card, us(20)).await;
             begins_ps.push(card.bus().now().0);
             let mut tickets = Vec::new();
+            let count = step.iter().find(|batch| batch.kind == ChannelKind::H2c);
+            let count = count.map_or(0, |batch| batch.pieces.len());
             for Batch { kind, pieces } in step {
                 let transfers: Vec<_> = pieces
                     .iter()
@@ -275,16 +335,30 @@ impl Workload {
                 // Transfers in flight must not overlap.
                 let posted =
                     if *kind == ChannelKind::C2h { apart(pieces, &back) } else { transfers };
+                if self.h2c.packets && *kind == ChannelKind::H2c {
+                    let packet = |(n, transfer): (usize, Transfer<LabBus>)| Packet {
+                        target: transfer.target,
+                        user: n as u16,
+                    };
+                    let packets: Vec<_> = posted.into_iter().enumerate().map(packet).collect();
+                    channels[at].send_packets(&packets, NEVER).await.unwrap();
+                    continue;
+                }
                 tickets.push((at, channels[at].post(&posted).await.unwrap()));
             }
             for (at, tickets) in tickets {
+                if self.writes.packets && at == ChannelKind::C2h as usize {
+                    told.extend(receive(&mut channels[at], count).await);
+                    continue;
+                }
                 for ticket in tickets {
                     channels[at].wait(ticket).await.unwrap();
                 }
             }
             sleep(card, us(20)).await;
         }
-        let written = contents(&back);
+        let mut written = contents(&back);
+        written.extend(told);
         for channel in channels {
             channel.close().await.unwrap();
         }
@@ -293,6 +367,18 @@ impl Workload {
         }
         (begins_ps, buffers, written)
     }
+}
+
+/// Receives packets. Returns what is known of them.
+async fn receive(channel: &mut Channel<LabBus>, count: usize) -> Vec<u8> {
+    let mut told = Vec::new();
+    for _ in 0..count {
+        let packet = channel.recv_packet(NEVER).await.unwrap().unwrap();
+        assert!(packet.is_whole);
+        told.extend(packet.bytes().to_le_bytes());
+        told.extend(packet.user.to_le_bytes());
+    }
+    told
 }
 
 /// Consecutive pieces with the same lengths and page offsets.
