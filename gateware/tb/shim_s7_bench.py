@@ -138,6 +138,9 @@ class HardBlock:
         while True:
             dut.s_axis_tx_tready.value = self.seed.random() >= self.pause
             await RisingEdge(dut.clk)
+            if dut.rst.value:
+                packet, bad = b"", 0
+                continue
             if not (dut.s_axis_tx_tvalid.value and dut.s_axis_tx_tready.value):
                 continue
             self.beats += 1
