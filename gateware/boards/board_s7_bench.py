@@ -32,6 +32,18 @@ class CorePorts:
         return getattr(self._core, NAMES.get(name, name))
 
 
+async def fill_vectors(host, count: int) -> None:
+    """Fills the MSI-X table of a host's card as a kernel does, and turns it on for some vectors:
+    message n has n as its data."""
+    table = host.board.core.msix.table_offset
+    for vector in range(host.vectors):
+        words = (MESSAGE_ADDRESS & 0xFFFFFFFF, MESSAGE_ADDRESS >> 32, vector, int(vector >= count))
+        for place, word in enumerate(words):
+            at = table + vector * TABLE_ENTRY_BYTES + 4 * place
+            await host.write(0, at, word.to_bytes(4, "little"))
+    host.config.write(host.config.msix + 2, (0x8000 * (count > 0)).to_bytes(2, "little"))
+
+
 class ToTheBoard(ToTheCard):
     """Sends the host's TLPs to the addresses that the BARs have."""
 
@@ -100,16 +112,8 @@ class BoardHost(Host):
         self.source.queue.append(memory_write(offset, data, requester=0, bar=bar))
 
     async def set_vectors(self, count: int) -> None:
-        """Fills the MSI-X table as a kernel does: message n has n as its data."""
-        table = self.board.core.msix.table_offset
-        for vector in range(self.vectors):
-            words = (MESSAGE_ADDRESS & 0xFFFFFFFF, MESSAGE_ADDRESS >> 32, vector)
-            words += (int(vector >= count),)
-            for place, word in enumerate(words):
-                at = table + vector * TABLE_ENTRY_BYTES + 4 * place
-                await self.write(0, at, word.to_bytes(4, "little"))
-        control = self.config.msix + 2
-        self.config.write(control, (0x8000 * (count > 0)).to_bytes(2, "little"))
+        """Fills the MSI-X table as a kernel does."""
+        await fill_vectors(self, count)
 
     async def reset(self) -> None:
         """A hot reset of the link: the core has no function-level reset."""
@@ -126,10 +130,7 @@ class BoardHost(Host):
 
     def give_memory(self, base: int, count: int) -> None:
         """Memory of the bench itself, in place of a client's."""
-        file = os.memfd_create("memory")
-        os.truncate(file, count)
-        self.memory.mappings.append(Mapping(base, count, file, 0))
-        os.close(file)
+        self.memory.mappings.append(Mapping.of_the_bench(base, count))
         self.base = base
 
     def load(self, address: int, count: int) -> bytes:

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -117,9 +118,49 @@ def core_7x(properties: dict[str, str]) -> Core:
     )
 
 
-DECODERS = {"pcie_7x": core_7x}
+def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
+    """Decoder of settings of the UltraScale+ cores; ip/pcie4_settings.tcl says where the encodings
+    are from."""
+
+    def decode(properties: dict[str, str]) -> Core:
+        enabled = {"pf0_bar0_enabled": "true", **properties}
+        bars = {
+            number: int(properties[f"pf0_bar{number}_size"])
+            * SCALES[properties[f"pf0_bar{number}_scale"]]
+            for number in range(6)
+            if enabled.get(f"pf0_bar{number}_enabled") == "true"
+        }
+        return Core(
+            name=name,
+            vendor=int(properties["vendor_id"], 16),
+            device=int(properties["PF0_DEVICE_ID"], 16),
+            subsystem=(
+                int(properties["PF0_SUBSYSTEM_VENDOR_ID"], 16),
+                int(properties["PF0_SUBSYSTEM_ID"], 16),
+            ),
+            class_code=int(properties["PF0_CLASS_CODE"], 16),
+            bars=bars,
+            msix=Msix(
+                vectors=int(properties["PF0_MSIX_CAP_TABLE_SIZE"], 16) + 1,
+                table_offset=int(properties["PF0_MSIX_CAP_TABLE_OFFSET"], 16),
+                pending_offset=int(properties["PF0_MSIX_CAP_PBA_OFFSET"], 16),
+            ),
+            max_payload_bytes=int(properties["pf0_dev_cap_max_payload"].removesuffix("_bytes")),
+            extended_tags=properties["extended_tag_field"] == "true",
+            has_serial_number=properties["pf0_dsn_enabled"] == "true",
+            generation=GENERATIONS[properties["PL_LINK_CAP_MAX_LINK_SPEED"]],
+            lanes=int(properties["PL_LINK_CAP_MAX_LINK_WIDTH"].removeprefix("X")),
+            width_bits=int(properties["axisten_if_width"].removesuffix("_bit")),
+            clock_mhz=float(properties["axisten_freq"]),
+        )
+
+    return decode
+
+
+PCIE4 = ("pcie4_uscale_plus", "pcie4c_uscale_plus")
+DECODERS = {"pcie_7x": core_7x, **{name: core_pcie4(name) for name in PCIE4}}
 # Modules for boards with each core: crosslane_board_NAME.
-FAMILIES = {"pcie_7x": "s7"}
+FAMILIES = {"pcie_7x": "s7", **dict.fromkeys(PCIE4, "us")}
 
 
 @cache
@@ -171,7 +212,7 @@ def identity(name: str) -> str:
         *GATEWARE.glob("rtl/**/*.sv"),
         *(path for folder in folders(name) for path in folder.iterdir()),
         FOLDER / "build.tcl",
-        FOLDER / "ip" / f"{board(name).core.name}.tcl",
+        *FOLDER.glob("ip/*.tcl"),
     ]
     digest = hashlib.sha256()
     for path in sorted(files):

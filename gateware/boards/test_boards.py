@@ -21,8 +21,8 @@ MSIX_PENDING = 0x1800
 REGISTER_BYTES = 1 << 16
 # Completions that the core's receive buffer takes, and their data: the engine must not have more
 # outstanding, since it promises infinite credit (PCIe 6.x 2.6.1). 7-series: c_fc_cplh and c_fc_cpld
-# of pcileech's core (ip/pcie_7x.tcl).
-BUFFERS = {"pcie_7x": (72, 850 * 16)}
+# of pcileech's core (ip/pcie_7x.tcl); UltraScale+: PG213, "Completion Space".
+BUFFERS = {"pcie_7x": (72, 850 * 16), **dict.fromkeys(boards.PCIE4, (128, 32768))}
 READ_COMPLETION_BOUNDARY = 64
 RING_DESCRIPTOR_BYTES = 32
 # Fetches of descriptors that a channel has in flight (rtl/descriptors/README.md).

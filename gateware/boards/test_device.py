@@ -9,10 +9,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import boards
 import cocotb
 import pytest
-from board_model import simulate_board
-from board_s7_bench import BoardHost
+from board_hosts import host
+from board_model import BUILD_ID, simulate_board
 from cocotb.triggers import ClockCycles
 from vfio_user import Server
 
@@ -28,7 +29,7 @@ CLOCKS, IDLE_CLOCKS = 16, 4000
 PATIENCE = 0.0005
 
 
-async def serve(host, server: Server, process: subprocess.Popen) -> None:
+async def serve(machine, server: Server, process: subprocess.Popen) -> None:
     """Runs the card and answers the program until that ends. The clock of a card that has nothing
     to do runs slower, to leave the processor to the program."""
     idle, moved = 0, 0
@@ -37,30 +38,44 @@ async def serve(host, server: Server, process: subprocess.Popen) -> None:
             await server.step()
             idle = 0
             continue
-        await ClockCycles(host.dut.clk, CLOCKS)
-        now = (host.moved, len(host.reads))
+        await ClockCycles(machine.dut.clk, CLOCKS)
+        now = (machine.moved, len(machine.reads))
         idle, moved = (idle + CLOCKS, moved) if now == moved else (0, now)
+
+
+def check_card(cards: list[dict], board: boards.Board) -> None:
+    """A report says which board, which bitstream and which link it is about."""
+    (card,) = cards
+    core, engine = board.core, boards.parameters(board.name)
+    assert card["board"] == board.name
+    assert card["serial_number"] == f"{BUILD_ID:016x}"
+    assert card["identity"] == f"{core.vendor:04x}:{core.device:04x}"
+    assert card["subsystem"] == "{:04x}:{:04x}".format(*core.subsystem)
+    assert card["link"] == card["link_capability"] == f"Gen{core.generation} x{core.lanes}"
+    assert card["engine"]["tags"] == engine["TAGS"]
+    assert card["engine"]["max_write_bytes"] == core.max_payload_bytes
 
 
 @cocotb.test()
 async def a_board_passes_all_steps(dut):
-    host = BoardHost(dut)
-    await host.start()
+    machine = host(dut)
+    await machine.start()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "socket"
-        server = Server(path, host)
-        host.interrupt = server.interrupt
+        server = Server(path, machine)
+        machine.interrupt = server.interrupt
         command = [os.environ["CROSSLANE_PROGRAM"], "device", "test", f"vfio-user:{path}"]
         command += ["--json", "--largest", LARGEST, "--timeout", TIMEOUT]
         with (Path(folder) / "report").open("w+") as report:
             process = subprocess.Popen(command, stdout=report)
-            await serve(host, server, process)
+            await serve(machine, server, process)
             report.seek(0)
             text = report.read()
     assert process.returncode == 0, text
     found = json.loads(text)
     failed = [step for step in found["steps"] if step["error"]]
     assert not failed and found["failed"] == 0
+    check_card(found["cards"], machine.board)
     names = [step["what"] for step in found["steps"]]
     assert len(names) == STEPS and names[-1] == "reset while it writes", names
 

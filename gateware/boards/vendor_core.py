@@ -3,10 +3,12 @@
 for simulation, where a bus model drives its outputs.
 
 Ports of pcie_7x: pcileech-fpga, c538c41, CaptainDMA/100t484-1/ip/pcie_7x_0.xci (all but those of
-error reporting and credits); litepcie, 0047f4b, litepcie/phy/s7pciephy.py (those as well).
+error reporting and credits); litepcie, 0047f4b, litepcie/phy/s7pciephy.py (those as well). Of the
+UltraScale+ cores: verilog-pcie, 25156a9, example/Alveo/fpga/rtl/fpga_au50.v and fpga_au200.v, and
+PG213 for widths.
 """
 
-from boards import Board
+from boards import PCIE4, Board
 
 # Direction, name, bits; by the setting that the ports belong to.
 PORTS_7X = {
@@ -57,9 +59,57 @@ PORTS_7X = {
         out cfg_err_aer_headerlog_set; out cfg_aer_ecrc_check_en; out cfg_aer_ecrc_gen_en
     """,
 }
-PORTS = {"pcie_7x": PORTS_7X}
+# User bits are those of 512 bits of data.
+PORTS_PCIE4 = {
+    None: """
+        in sys_clk; in sys_clk_gt; in sys_reset; out user_clk; out user_reset; out user_lnk_up
+        out phy_rdy_out
+        in pci_exp_rxp LANES; in pci_exp_rxn LANES; out pci_exp_txp LANES; out pci_exp_txn LANES
+        in s_axis_rq_tdata WIDTH; in s_axis_rq_tkeep WORDS; in s_axis_rq_tlast
+        out s_axis_rq_tready; in s_axis_rq_tuser 137; in s_axis_rq_tvalid
+        out m_axis_rc_tdata WIDTH; out m_axis_rc_tkeep WORDS; out m_axis_rc_tlast
+        in m_axis_rc_tready; out m_axis_rc_tuser 161; out m_axis_rc_tvalid
+        out m_axis_cq_tdata WIDTH; out m_axis_cq_tkeep WORDS; out m_axis_cq_tlast
+        in m_axis_cq_tready; out m_axis_cq_tuser 183; out m_axis_cq_tvalid
+        in s_axis_cc_tdata WIDTH; in s_axis_cc_tkeep WORDS; in s_axis_cc_tlast
+        out s_axis_cc_tready; in s_axis_cc_tuser 81; in s_axis_cc_tvalid
+        out pcie_rq_seq_num0 6; out pcie_rq_seq_num_vld0; out pcie_rq_seq_num1 6
+        out pcie_rq_seq_num_vld1; out pcie_rq_tag0 8; out pcie_rq_tag1 8; out pcie_rq_tag_av 4
+        out pcie_rq_tag_vld0; out pcie_rq_tag_vld1; out pcie_tfc_nph_av 4; out pcie_tfc_npd_av 4
+        in pcie_cq_np_req 2; out pcie_cq_np_req_count 6
+        out cfg_phy_link_down; out cfg_phy_link_status 2; out cfg_negotiated_width 3
+        out cfg_current_speed 2; out cfg_max_payload 2; out cfg_max_read_req 3
+        out cfg_function_status 16; out cfg_function_power_state 12; out cfg_link_power_state 2
+        in cfg_mgmt_addr 10; in cfg_mgmt_function_number 8; in cfg_mgmt_write
+        in cfg_mgmt_write_data 32; in cfg_mgmt_byte_enable 4; in cfg_mgmt_read
+        out cfg_mgmt_read_data 32; out cfg_mgmt_read_write_done; in cfg_mgmt_debug_access
+        out cfg_err_cor_out; out cfg_err_nonfatal_out; out cfg_err_fatal_out
+        out cfg_local_error_valid; out cfg_local_error_out 5; out cfg_ltssm_state 6
+        out cfg_rcb_status 4
+        in cfg_msg_transmit; in cfg_msg_transmit_type 3; in cfg_msg_transmit_data 32
+        out cfg_msg_transmit_done
+        out cfg_fc_ph 8; out cfg_fc_pd 12; out cfg_fc_nph 8; out cfg_fc_npd 12; out cfg_fc_cplh 8
+        out cfg_fc_cpld 12; in cfg_fc_sel 3
+        in cfg_dsn 64; out cfg_bus_number 8; in cfg_power_state_change_ack
+        out cfg_power_state_change_interrupt; in cfg_err_cor_in; in cfg_err_uncor_in
+        out cfg_flr_in_process 4; in cfg_flr_done 4; in cfg_vf_flr_func_num 8; in cfg_vf_flr_done
+        in cfg_link_training_enable; in cfg_interrupt_int 4; in cfg_interrupt_pending 4
+        out cfg_interrupt_sent; out cfg_interrupt_msix_enable 4; out cfg_interrupt_msix_mask 4
+        in cfg_interrupt_msix_address 64; in cfg_interrupt_msix_data 32; in cfg_interrupt_msix_int
+        in cfg_interrupt_msix_vec_pending 2; out cfg_interrupt_msix_vec_pending_status
+        out cfg_interrupt_msi_sent; out cfg_interrupt_msi_fail
+        in cfg_interrupt_msi_function_number 8; in cfg_pm_aspm_l1_entry_reject
+        in cfg_pm_aspm_tx_l0s_entry_disable; out cfg_hot_reset_out; in cfg_config_space_enable
+        in cfg_req_pm_transition_l23_ready; in cfg_hot_reset_in; in cfg_ds_port_number 8
+        in cfg_ds_bus_number 8; in cfg_ds_device_number 5
+    """
+}
+PORTS = {"pcie_7x": PORTS_7X, **dict.fromkeys(PCIE4, PORTS_PCIE4)}
 # Settings whose ports the tops do not have: a core with them would leave inputs open.
-REFUSED = {"pcie_7x": ["pl_interface", "cfg_mgmt_if", "rcv_msg_if", "PCIe_Debug_Ports"]}
+REFUSED = {
+    "pcie_7x": ["pl_interface", "cfg_mgmt_if", "rcv_msg_if", "PCIe_Debug_Ports"],
+    **dict.fromkeys(PCIE4, ()),
+}
 
 
 def ports(board: Board) -> list[tuple[str, str, int]]:
@@ -67,7 +117,8 @@ def ports(board: Board) -> list[tuple[str, str, int]]:
     core = board.core
     for setting in REFUSED[core.name]:
         assert board.properties[setting] == "false", f"{setting} adds ports that no top connects"
-    numbers = {"LANES": core.lanes, "WIDTH": core.width_bits, "BYTES": core.width_bits // 8}
+    numbers = {"LANES": core.lanes, "WIDTH": core.width_bits}
+    numbers |= {"BYTES": core.width_bits // 8, "WORDS": core.width_bits // 32}
     found = []
     for setting, text in PORTS[core.name].items():
         if setting is not None and board.properties[setting] != "true":

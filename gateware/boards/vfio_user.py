@@ -32,6 +32,15 @@ class Mapping:
         self.skip = before
         self.memory = mmap.mmap(file, count + before, offset=offset - before)
 
+    @classmethod
+    def of_the_bench(cls, address: int, count: int) -> "Mapping":
+        """Memory that no client has given."""
+        file = os.memfd_create("memory")
+        os.truncate(file, count)
+        mapping = cls(address, count, file, 0)
+        os.close(file)
+        return mapping
+
 
 class Memory:
     """All memory that the client has mapped, by its I/O virtual addresses."""
