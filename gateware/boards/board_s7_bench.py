@@ -6,10 +6,12 @@ the core in place of the card's.
 import os
 
 import boards
+import cocotb
 from card_bus import MESSAGE_ADDRESS
 from cocotb.triggers import ClockCycles
 from completer import Fault
 from config_space import ConfigSpace
+from shim_s7_bench import HardBlock, off_the_wire
 from test_card_s7 import Host, ToTheCard
 from tlp_stream import COMPLETION_DATA, Tlp, memory_read, memory_write
 from vfio_user import Mapping, Memory
@@ -92,8 +94,13 @@ class BoardHost(Host):
         for name in ("cfg_to_turnoff", "cfg_interrupt_msixfm"):
             getattr(core, name).value = 0
         self.function["link_up"] = 1
-        await super().start()
+        self.block = HardBlock(core, taken=lambda packet: self._take(off_the_wire(packet)))
+        self.clocks = self.block.clocks
         self.source = ToTheBoard(self.block, self.config)
+        self.set_function()
+        await self.block.begin(has_engine=False)
+        cocotb.start_soon(self._answer())
+        await ClockCycles(core.clk, 80)
         self.config.serial_number = int(core.cfg_dsn.value)
         self.config.reset()
         await self.wait(5)
@@ -123,6 +130,7 @@ class BoardHost(Host):
         # Requests of before are answered no more, and the engine sends nothing of before.
         self.completer.answers.clear()
         self.block.to_engine.clear()
+        self.block.forget()
         self.dut.rst.value = 0
         self.dut.user_lnk_up.value = 1
         self.config.reset()

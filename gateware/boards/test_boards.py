@@ -139,6 +139,16 @@ def test_boards_are_told_apart():
     assert len({boards.identity(name) for name in boards.NAMES}) == len(boards.NAMES)
 
 
+def test_the_program_knows_all_boards():
+    text = (GATEWARE.parent / "crates/crosslane/src/machine/describe.rs").read_text()
+    known = re.findall(r"\(0x([0-9a-f]{4}), \"(\w+)\"\)", text)
+    ours = {name: boards.board(name).core for name in boards.NAMES}
+    assert dict((name, int(digits, 16)) for digits, name in known) == {
+        name: core.subsystem[1] for name, core in ours.items()
+    }
+    assert {(core.vendor, core.subsystem[0]) for core in ours.values()} == {(0x10EE, 0x10EE)}
+
+
 def test_a_board_that_does_not_exist_is_refused():
     with pytest.raises(boards.BoardError, match=r"no board 'ac701'; there are .*kc705"):
         boards.board("ac701")

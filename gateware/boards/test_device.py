@@ -24,9 +24,9 @@ LARGEST = "4K"
 # A step that takes longer has failed, s: a hundred times what it takes.
 TIMEOUT = "300"
 # Clocks between two looks at the socket, and after which a card that moves nothing is idle.
-CLOCKS, IDLE_CLOCKS = 16, 4000
+CLOCKS, IDLE_CLOCKS = 16, 400
 # Waits for the program while the card is idle, s.
-PATIENCE = 0.0005
+PATIENCE = 0.002
 
 
 async def serve(machine, server: Server, process: subprocess.Popen) -> None:

@@ -2,7 +2,7 @@
 # The UltraScale+ integrated block (PG213) for crosslane_board_us, by the settings in `board`.
 #
 # Names and encodings of properties are those of projects that others use:
-# * verilog-pcie, 25156a9, example/Alveo/fpga/ip/pcie4_uscale_plus_0.tcl and pcie4c_uscale_plus_0.tcl.
+# * verilog-pcie, 25156a9, example/Alveo/fpga/ip/pcie4_uscale_plus_0.tcl, pcie4c_uscale_plus_0.tcl.
 # * blue-rdma, backend/ips/pcie/pcie.tcl: BARs of 32 bits, and the device ID of Gen3 x16.
 # * PG213, "MSI-X Capabilities Tab": the table's size is the number of vectors less one.
 
