@@ -259,10 +259,12 @@ man: ## the man pages, in target/man
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
-test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reproduction
+test-rtl: rtl ## the same with a thousand restarts, a long storm, the reproduction, and every board
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
+	GATEWARE_ALL=1 CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/release/crosslane \
+		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider gateware/boards/test_device.py
 
 check-doc: api-doc ## the reference documentation, with warnings as errors; also that of what is not public
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items

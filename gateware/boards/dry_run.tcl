@@ -24,12 +24,13 @@ foreach name $objects {
     proc $name {args} "return \[list $name {*}\$args\]"
 }
 # What objects answer: a file that FAKE names may say otherwise.
-set properties {PROGRESS 100% STATUS done DIRECTORY /runs/impl_1 SLACK 0.125}
+set properties {PROGRESS 100% STATUS done DIRECTORY /runs/impl_1 SLACK 0.125 PERIOD 4.000}
 if {[info exists env(FAKE)]} {
     source $env(FAKE)
 }
-proc get_property {name of} {
-    return [dict get $::properties $name]
+proc get_property {args} {
+    # NAME OBJECT, or -min NAME OBJECTS.
+    return [dict get $::properties [lindex $args end-1]]
 }
 rename file real_file
 proc file {command args} {

@@ -15,6 +15,7 @@ import pytest
 from board_hosts import host
 from board_model import BUILD_ID, simulate_board
 from cocotb.triggers import ClockCycles
+from simulate import ALL
 from vfio_user import Server
 
 # Steps of a card without board memory, behind an IOMMU.
@@ -80,6 +81,6 @@ async def a_board_passes_all_steps(dut):
     assert len(names) == STEPS and names[-1] == "reset while it writes", names
 
 
-@pytest.mark.parametrize("board", ["kc705"])
+@pytest.mark.parametrize("board", boards.NAMES if ALL else ["kc705"])
 def test_device(board):
     simulate_board(__file__, board)
