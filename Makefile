@@ -196,9 +196,11 @@ check-run: ## what `make run` does, from the release build to the page
 	$(MAKE) run PRODUCTS="$(ALL_PRODUCTS)" > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
 	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt $(TARGET_DIR)/release/crosslane
 
-check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
+check-rtl: $(TOOLS) ## the driver's tests, also over sockets, gateware and model TLP by TLP, and `device test` on a board's top
 	CROSSLANE_ENGINE=rtl $(REMEMBERED) $(CARGO) test --workspace --locked $(RTL) --test integration -- \
 		lab:: same_tlps:: served:: --skip a_thousand_restarts --skip sixty_four_mib
+	CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider gateware/boards/test_device.py
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
 	$(BUILD_TESTS)
@@ -226,6 +228,9 @@ gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/
 
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
 	$(VENV)/bin/python -B gateware/syn/area.py
+
+board: ## a board's bitstream by Vivado: make board BOARD=kc705; with IDENTITY=1 only the build's identity
+	$(PYTHON) -B gateware/boards/boards.py $(BOARD) $(if $(IDENTITY),--identity)
 
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
@@ -256,10 +261,12 @@ man: ## the man pages, in target/man
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
-test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reproduction
+test-rtl: rtl ## the same with a thousand restarts, a long storm, the reproduction, and every board
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
+	GATEWARE_ALL=1 CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/release/crosslane \
+		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider gateware/boards/test_device.py
 
 check-doc: api-doc ## the reference documentation, with warnings as errors; also that of what is not public
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items

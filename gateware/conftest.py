@@ -19,6 +19,7 @@ SPENT = "spent"
 LONGEST = [
     "test_properties_hold",
     "test_card_us",
+    "test_board",
     "test_card_memory",
     "test_card",
     "test_reads_of_several",

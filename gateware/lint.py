@@ -11,8 +11,10 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "tb"))
-from model import GATEWARE, ROOT, RTL, VERILATOR_ROOT, WARNINGS, cache, sources
+sys.path[:0] = [str(Path(__file__).resolve().parent / folder) for folder in ("tb", "boards")]
+import boards  # noqa: E402
+from board_model import STUBS, beside  # noqa: E402
+from model import GATEWARE, ROOT, RTL, VERILATOR_ROOT, WARNINGS, cache, sources  # noqa: E402
 
 FORMAT = ["verible-verilog-format", "--column_limit", "100"]
 # Generated: Verilator checks them with the modules that use them; their style is not checked.
@@ -30,6 +32,7 @@ def own_files() -> list[Path]:
         *RTL.rglob("*.sv"),
         *(GATEWARE / "tb").rglob("*.sv"),
         *(GATEWARE / "syn").rglob("*.sv"),
+        *boards.FOLDER.rglob("*.sv"),
         *(ROOT / "examples").rglob("*.sv"),
     ]
     return sorted(path for path in files if GENERATED not in path.parents)
@@ -53,11 +56,14 @@ def check_style(files: list[Path]) -> bool:
 
 
 def check_module(path: Path) -> bool:
-    """Whether Verilator reports nothing for a module and those below it."""
+    """Whether Verilator reports nothing for a module and those below it; for a board's top with
+    empty modules in place of the vendor's."""
     environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
     command = [str(VERILATOR_ROOT / "bin" / "verilator"), "--lint-only", "--quiet", *WARNINGS]
     command += ["--timescale", "1ns/1ps", "--top-module", path.stem, f"-I{RTL}"]
-    command += [str(source) for source in sources(path)]
+    name = path.parent.name
+    folders = beside(name) if name in boards.NAMES else ()
+    command += [str(source) for source in sources(path, *folders)]
     return subprocess.run(command, env=environment).returncode == 0
 
 
@@ -72,6 +78,7 @@ def main() -> int:
         Path(__file__),
         GATEWARE / "tb" / "model.py",
         GATEWARE / "verible.rules",
+        *sorted(path for ending in ("py", "tcl") for path in boards.FOLDER.rglob(f"*.{ending}")),
         *files,
         *sorted(GENERATED.glob("*.sv")),
     ]
@@ -79,7 +86,10 @@ def main() -> int:
     if cache.remembered(key):
         print("gateware/lint.py: remembered, nothing has changed since it passed")
         return 0
+    # What boards have in common is checked with each of them.
+    common = [boards.FOLDER / "rtl", STUBS]
     modules = [path for path in files if not path.stem.endswith("_pkg")]
+    modules = [path for path in modules if path.parent not in common]
     good = [check_style(files), *map(check_formatted, files), *map(check_module, modules)]
     if not all(good):
         return 1

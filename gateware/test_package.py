@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 GATEWARE = Path(__file__).resolve().parent
-sys.path.insert(0, str(GATEWARE / "tb"))
+sys.path[:0] = [str(GATEWARE / "tb"), str(GATEWARE / "boards")]
+import boards  # noqa: E402
 from model import RTL, VERILATOR_ROOT, sources  # noqa: E402
 
 CORE = yaml.safe_load((GATEWARE / "crosslane.core").read_text().removeprefix("CAPI=2:"))
@@ -19,23 +20,34 @@ TARGETS = [name for name in CORE["targets"] if name != "lint"]
 
 
 def files(*filesets: str) -> list[Path]:
-    """The files of filesets, in their order."""
+    """The SystemVerilog files of filesets, in their order."""
     names = [name for fileset in filesets for name in CORE["filesets"][fileset]["files"]]
-    return [GATEWARE / name for name in names]
+    return [GATEWARE / name for name in names if isinstance(name, str)]
 
 
-def lint(folder: Path, *settings: str) -> subprocess.CompletedProcess:
-    """Runs FuseSoC's lint target in a folder."""
+def fusesoc(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Runs FuseSoC on the core in a folder."""
     path = f"{VERILATOR_ROOT / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT), "PATH": path}
     program = str(Path(sys.executable).parent / "fusesoc")
     command = [program, "--cores-root", str(GATEWARE), "run", "--work-root", str(folder / "work")]
-    command += ["--target", "lint", CORE["name"], *settings]
+    command += arguments
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
+def lint(folder: Path, *settings: str) -> subprocess.CompletedProcess:
+    """Runs FuseSoC's lint target in a folder."""
+    return fusesoc(folder, "--target", "lint", CORE["name"], *settings)
+
+
 def test_each_file_is_in_one_fileset():
-    assert sorted(files(*CORE["filesets"])) == sorted(RTL.rglob("*.sv"))
+    ours = {
+        path
+        for name in boards.NAMES
+        for folder in boards.folders(name)
+        for path in folder.glob("*.sv")
+    }
+    assert sorted(files(*CORE["filesets"])) == sorted([*RTL.rglob("*.sv"), *ours])
 
 
 def test_packages_come_before_what_names_them():
@@ -51,8 +63,25 @@ def test_packages_come_before_what_names_them():
 def test_a_target_has_what_its_top_needs(target):
     described = CORE["targets"][target]
     have = set(files(*described["filesets"]))
-    (top,) = RTL.rglob(f"{described['toplevel']}.sv")
-    assert set(sources(top)) <= have
+    folders = boards.folders(target) if target in boards.NAMES else ()
+    (top,) = (
+        path for root in (RTL, *folders) for path in root.rglob(f"{described['toplevel']}.sv")
+    )
+    assert set(sources(top, *folders)) <= have
+
+
+@pytest.mark.parametrize("name", boards.NAMES)
+def test_a_board_is_a_project_for_the_vendors_tool(name, tmp_path):
+    """With its part, its core and its pins, in the order in which they need each other."""
+    done = fusesoc(tmp_path, "--setup", "--target", name, CORE["name"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    project = CORE["name"].replace(":", "_") + ".tcl"
+    text = (tmp_path / "work" / project).read_text()
+    core = boards.board(name).core.name
+    places = [text.index(part) for part in (f"{name}/board.tcl", f"ip/{core}.tcl")]
+    assert places == sorted(places)
+    assert f"boards/{name}/pins.xdc" in text
+    assert boards.board(name).part in text and f"crosslane_{name}" in text
 
 
 def test_parameters_are_those_of_the_card():

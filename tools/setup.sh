@@ -42,6 +42,8 @@ if [ "$target" != run ]; then
   if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
     packages+=(debian-archive-keyring)
   fi
+  # Scripts of boards are run without the vendor's tool.
+  if lacks tclsh; then packages+=(tcl); fi
   # Completions are tried in each shell.
   for shell in zsh fish; do
     if lacks "$shell"; then packages+=("$shell"); fi

@@ -44,18 +44,20 @@ COMMON_HEADER = """\
 """
 
 
-def sources(top: Path) -> list[Path]:
+def sources(top: Path, *beside: Path) -> list[Path]:
     """The files that a module needs: packages first, then every module it names, then itself.
 
-    Modules are those of the engine, and those beside `top`.
+    Modules are those of the engine, those beside `top`, and those in the folders `beside`.
     """
-    modules = {path.stem: path for path in [*top.parent.glob("*.sv"), *RTL.rglob("*.sv")]}
+    folders = [top.parent, *beside]
+    named = [path for folder in folders for path in folder.glob("*.sv")]
+    modules = {path.stem: path for path in [*named, *RTL.rglob("*.sv")]}
     packages = sorted(path for name, path in modules.items() if name.endswith("_pkg"))
     found: dict[str, Path] = {}
 
     def visit(path: Path) -> None:
         text = re.sub(r"//.*", "", path.read_text())
-        for name in re.findall(r"\b[a-z]\w+\b", text):
+        for name in re.findall(r"\b[A-Za-z]\w+\b", text):
             if name in modules and modules[name] not in packages and name not in found:
                 found[name] = modules[name]
                 visit(modules[name])
@@ -96,6 +98,8 @@ class Model:
     trace: bool = False
     # Coverage of lines and bits.
     coverage: bool = False
+    # Further folders with modules.
+    beside: tuple[Path, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
@@ -111,7 +115,7 @@ class Model:
     @functools.cached_property
     def key(self) -> str:
         """The hash of everything that goes into the model."""
-        files = sources(self.top_file)
+        files = sources(self.top_file, *self.beside)
         names = [relative(path) for path in files]
         return cache.key(tools(), self.top, " ".join(self.arguments), " ".join(names), *files)
 
@@ -170,7 +174,7 @@ class Model:
             visible = folder / "visible.vlt"
             visible.write_text(f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
             command.append(str(visible))
-        command += [relative(path) for path in sources(self.top_file)]
+        command += [relative(path) for path in sources(self.top_file, *self.beside)]
         run(command, GATEWARE, {"VERILATOR_ROOT": str(VERILATOR_ROOT)})
 
     def _library_name(self, made: str) -> str:

@@ -63,6 +63,7 @@ class HardBlock:
         self.sent = []
         self.discontinued = []
         self.beats = 0
+        self.forget()
         for name, value in INPUTS.items():
             getattr(dut, name).value = value
         for name in ENGINE_INPUTS:
@@ -132,9 +133,12 @@ class HardBlock:
             dut.m_axis_rx_tvalid.value = 0
             await RisingEdge(dut.clk)
 
+    def forget(self):
+        """Forgets the TLP of which beats have come: a reset has cut it off."""
+        self.packet, self.bad = b"", 0
+
     async def _transmit(self):
         dut = self.dut
-        packet, bad = b"", 0
         while True:
             dut.s_axis_tx_tready.value = self.seed.random() >= self.pause
             await RisingEdge(dut.clk)
@@ -146,14 +150,15 @@ class HardBlock:
                 enables = keep >> 4 * lane & 15
                 assert enables in (0, 15)
                 if enables:
-                    packet += (data >> 32 * lane & 0xFFFFFFFF).to_bytes(4, "big")
+                    self.packet += (data >> 32 * lane & 0xFFFFFFFF).to_bytes(4, "big")
             assert keep & keep + 1 == 0, "tkeep has a gap"
-            bad |= int(dut.s_axis_tx_tuser.value) >> 3
+            self.bad |= int(dut.s_axis_tx_tuser.value) >> 3
             if dut.s_axis_tx_tlast.value:
+                packet, bad = self.packet, self.bad
+                self.forget()
                 if self.taken is not None and not bad:
                     self.taken(packet)
                 else:
                     (self.discontinued if bad else self.sent).append(packet)
-                packet, bad = b"", 0
             else:
                 assert keep == (1 << 4 * self.lanes) - 1

@@ -111,22 +111,24 @@ def simulate(
     *,
     tests: str | None = None,
     environment: dict[str, str] | None = None,
+    beside: tuple[Path, ...] = (),
 ) -> None:
     """Runs the cocotb tests of `test_file` (all, or those that match `tests`, or `ONLY`) on module
-    `top`, which is beside the file, in `tops/` or in `rtl/`.
+    `top`, which is beside the file, in `tops/`, in `rtl/` or in a folder of `beside`.
 
     The tests find the parameters in the environment as well. `GATEWARE_TRACE=1` writes an FST file,
     `GATEWARE_COVERAGE=1` coverage data, into a folder of `gateware/build/`.
     """
     path = Path(test_file).resolve()
     parameters, tests = parameters or {}, tests or os.environ.get("ONLY")
-    places = (path.parent.glob, (TB / "tops").glob, RTL.rglob)
+    places = (path.parent.glob, (TB / "tops").glob, RTL.rglob, *(it.glob for it in beside))
     model = Model(
         top,
         next(file for find in places for file in find(f"{top}.sv")),
         parameters,
         trace=bool(os.environ.get("GATEWARE_TRACE")),
         coverage=bool(os.environ.get("GATEWARE_COVERAGE")),
+        beside=beside,
     )
     # Libraries draw the same random numbers each time, too.
     chosen = {"COCOTB_RANDOM_SEED": os.environ.get("SEED", "1")}

@@ -23,9 +23,9 @@ const GENERATED_FOLDERS: [&str; 4] = [
     "crates/capi/include/crosslane.h",
 ];
 /// Endings of files that are read as text.
-const TEXT_ENDINGS: [&str; 19] = [
+const TEXT_ENDINGS: [&str; 21] = [
     "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "hpp", "md", "csv", "snap",
-    "css", "js", "ts", "yml", "cff",
+    "css", "js", "ts", "yml", "cff", "tcl", "xdc",
 ];
 /// The page that lists all pages of documentation.
 const INDEX: &str = "docs/README.md";

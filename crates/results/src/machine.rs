@@ -79,6 +79,12 @@ pub struct Function {
     pub revision: u8,
     /// Subsystem vendor ID and subsystem ID.
     pub subsystem: String,
+    /// The board, if it is one that this project has a bitstream for.
+    #[serde(default)]
+    pub board: Option<String>,
+    /// Device serial number, 16 hexadecimal digits: on these boards, the bitstream's identity.
+    #[serde(default)]
+    pub serial_number: Option<String>,
     /// The driver that it is bound to.
     pub driver: Option<String>,
     /// The only driver that may take it.
@@ -416,6 +422,9 @@ pub struct FunctionPayload {
 pub struct DeviceTest {
     /// Names of the cards.
     pub devices: Vec<String>,
+    /// The cards, as they were found.
+    #[serde(default)]
+    pub cards: Vec<TestedCard>,
     /// Random seed.
     pub seed: u64,
     /// Version of the program.
@@ -424,6 +433,48 @@ pub struct DeviceTest {
     pub steps: Vec<TestStep>,
     /// Number of steps that failed.
     pub failed: usize,
+}
+
+/// A card that was tested: what tells its report from others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedCard {
+    /// The card, as the steps name it.
+    pub name: String,
+    /// Vendor ID and device ID.
+    pub identity: String,
+    /// Subsystem vendor ID and subsystem ID.
+    pub subsystem: String,
+    /// The board, if it is one that this project has a bitstream for.
+    pub board: Option<String>,
+    /// Device serial number, 16 hexadecimal digits: on these boards, the bitstream's identity.
+    pub serial_number: Option<String>,
+    /// Rate that its link has trained to: `Gen3 x4`.
+    pub link: Option<String>,
+    /// Highest rate that it supports.
+    pub link_capability: Option<String>,
+    /// Max_Payload_Size, bytes.
+    pub max_payload_bytes: Option<u32>,
+    /// Max_Read_Request_Size, bytes.
+    pub max_read_request_bytes: Option<u32>,
+    /// The engine.
+    pub engine: TestedEngine,
+}
+
+/// Build of an engine, as its registers give it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TestedEngine {
+    /// Numbers of H2C, C2H and peer channels.
+    pub channels: [u8; 3],
+    /// Number of receive queues.
+    pub lanes: u8,
+    /// Number of tags for reads of data.
+    pub tags: u16,
+    /// Longest payload that it can build, bytes.
+    pub max_write_bytes: u32,
+    /// Longest read that it can ask for, bytes.
+    pub max_read_bytes: u32,
+    /// One clock, ps.
+    pub clock_ps: u64,
 }
 
 /// One step of a test of cards.

@@ -3,8 +3,8 @@
 //! they go.
 //!
 //! Read first: base specification 7.5.1 (the headers), 7.5.3 (the PCI Express capability), 7.8.4
-//! (Advanced Error Reporting), 7.9.14 (Downstream Port Containment), 7.7.11 (Access Control
-//! Services). Every byte of a function that does not answer reads 0xff.
+//! (Advanced Error Reporting), 7.9.3 (Device Serial Number), 7.9.14 (Downstream Port Containment),
+//! 7.7.11 (Access Control Services). Every byte of a function that does not answer reads 0xff.
 
 use std::fmt;
 
@@ -20,6 +20,8 @@ const CAPABILITY_MSI: u8 = 0x05;
 const EXTENDED_AER: u16 = 0x0001;
 /// ID of the Downstream Port Containment extended capability (PCIe 6.x 7.9.14.1).
 const EXTENDED_DPC: u16 = 0x001d;
+/// ID of the Device Serial Number extended capability (PCIe 6.x 7.9.3.1).
+const EXTENDED_SERIAL_NUMBER: u16 = 0x0003;
 /// Device Capabilities 2: the function can send requests with 10-bit tags (PCIe 6.x 7.5.3.15).
 const TEN_BIT_TAG_REQUESTER: u32 = 1 << 17;
 /// Device Control 2: 10-Bit Tag Requester Enable (PCIe 6.x 7.5.3.16).
@@ -304,6 +306,14 @@ impl Configuration {
     /// Offset of the extended capability with this ID; `None` if it is absent or cannot be seen.
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         find_extended_capability(id, |offset| self.double_word(offset).ok_or(())).ok()?
+    }
+
+    /// The device serial number; `None` if there is none or it cannot be seen. The boards of
+    /// Crosslane have the identity of their bitstream there (docs/boards.md).
+    pub fn serial_number(&self) -> Option<u64> {
+        let at = self.extended_capability(EXTENDED_SERIAL_NUMBER)?;
+        let half = |offset| self.double_word(at.checked_add(offset)?).map(u64::from);
+        Some(half(8)? << 32 | half(4)?)
     }
 
     /// Whether the header is that of a bridge.

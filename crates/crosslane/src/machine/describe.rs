@@ -8,6 +8,30 @@ use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, Machine, PciFuncti
 /// Base class of bridges (PCI code and ID assignment).
 const BRIDGES: u32 = 0x06;
 
+/// Vendor whose numbers the boards' cores have by default: AMD, formerly Xilinx.
+const BOARD_VENDOR: u16 = 0x10ee;
+/// Subsystem IDs of the boards that `gateware/boards` has a bitstream for, and their names.
+const BOARDS: [(u16, &str); 6] = [
+    (0xa050, "u50"),
+    (0xa250, "u250"),
+    (0xc118, "vcu118"),
+    (0xc705, "kc705"),
+    (0xf100, "litefury"),
+    (0xf200, "nitefury"),
+];
+
+/// Returns the name of a board of this project, by its vendor ID and its subsystem.
+pub(super) fn board(vendor: u16, (of, subsystem): (u16, u16)) -> Option<&'static str> {
+    let known = vendor == BOARD_VENDOR && of == BOARD_VENDOR;
+    let mut boards = BOARDS.iter().filter(|_| known);
+    boards.find(|(id, _)| *id == subsystem).map(|(_, name)| *name)
+}
+
+/// Returns a serial number as 16 digits.
+pub(super) fn serial_number(number: u64) -> String {
+    format!("{number:016x}")
+}
+
 /// Returns the function and every bridge above it, the root port first.
 pub fn path_from_root<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFunction> {
     let mut path = tree.above(function.address);
@@ -84,6 +108,8 @@ fn described(function: &PciFunction) -> results::Function {
         class_words: function.class_words().to_owned(),
         revision: function.revision,
         subsystem: format!("{:04x}:{:04x}", function.subsystem.0, function.subsystem.1),
+        board: board(function.vendor, function.subsystem).map(str::to_owned),
+        serial_number: function.configuration.serial_number().map(serial_number),
         driver: function.driver.clone(),
         driver_override: function.driver_override.clone(),
         iommu_group: group,
@@ -129,4 +155,20 @@ pub(super) fn link_words((now, best): (LinkCode, LinkCode)) -> String {
 pub(super) fn error_words(function: &PciFunction) -> String {
     let counts = function.errors.as_ref().map(error_counts);
     counts.map_or("the kernel has no counters".to_owned(), |counts| counts.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_is_known_by_all_of_its_numbers() {
+        assert_eq!(board(0x10ee, (0x10ee, 0xc705)), Some("kc705"));
+        for (vendor, subsystem) in
+            [(0x10ee, (0x10ee, 7)), (0x10ee, (0x1234, 0xc705)), (0x1234, (0x10ee, 0xc705))]
+        {
+            assert_eq!(board(vendor, subsystem), None);
+        }
+        assert_eq!(serial_number(0x1f), "000000000000001f");
+    }
 }

@@ -12,10 +12,13 @@ use crosslane_lab::{RunError, Stuck};
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
-use crosslane_results::machine::{DeviceTest, TestStep};
+use crosslane_results::machine::{DeviceTest, TestStep, TestedCard, TestedEngine};
 use crosslane_vfio::BusOptions;
+use crosslane_vfio::sysfs::Configuration;
 use smart_default::SmartDefault;
 use thiserror::Error;
+
+use super::describe::{board, serial_number};
 
 /// Bytes of the write that a reset interrupts: more than the card can write until then.
 const BYTES: u64 = 1 << 20;
@@ -25,6 +28,8 @@ const BEFORE: Duration = Duration::from_micros(20);
 const AFTER: Duration = Duration::from_millis(5);
 /// Deadline of the interrupted transfer.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Bytes of a PCI Express function's configuration space.
+const CONFIGURATION_BYTES: u16 = 4096;
 /// A byte that no card writes; it fills the memory after the reset.
 const MARK: u8 = 0xa5;
 /// Longest transfer of the steps after a reset, bytes.
@@ -99,11 +104,13 @@ pub fn test_cards(
         made(&step);
         steps.push(step);
     };
+    let mut cards = Vec::new();
     {
         let session = Session::open_all(names, opening)?;
         session.block_on(async {
-            let cards = session.devices().await?;
-            accept(&cards, &acceptance, &mut note).await;
+            let devices = session.devices().await?;
+            cards.extend(devices.iter().map(tested));
+            accept(&devices, &acceptance, &mut note).await;
             Ok::<_, CardError>(())
         })??;
         session.finish()?;
@@ -122,11 +129,47 @@ pub fn test_cards(
     }
     Ok(DeviceTest {
         devices: names.iter().map(ToString::to_string).collect(),
+        cards,
         seed: options.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         failed: steps.iter().filter(|step| step.error.is_some()).count(),
         steps,
     })
+}
+
+/// Describes a card before its test.
+fn tested<B: Bus>(device: &Device<B>) -> TestedCard {
+    let (bus, function) = (device.bus(), device.function());
+    // A function without extended configuration space has less to say.
+    let words = (0..CONFIGURATION_BYTES).step_by(4);
+    let words = words.map_while(|offset| bus.config_read(function.id, offset).ok());
+    let configuration = Configuration::new(words.flat_map(u32::to_le_bytes).collect());
+    let pair = |offset| {
+        let word = configuration.double_word(offset).unwrap_or(u32::MAX);
+        (word as u16, (word >> 16) as u16)
+    };
+    let ((vendor, id), subsystem) = (pair(reg::VENDOR_DEVICE), pair(reg::SUBSYSTEM));
+    let express = configuration.express();
+    let has = device.description();
+    TestedCard {
+        name: function.name.clone(),
+        identity: format!("{vendor:04x}:{id:04x}"),
+        subsystem: format!("{:04x}:{:04x}", subsystem.0, subsystem.1),
+        board: board(vendor, subsystem).map(str::to_owned),
+        serial_number: configuration.serial_number().map(serial_number),
+        link: express.map(|it| it.link.to_string()),
+        link_capability: express.map(|it| it.link_capability.to_string()),
+        max_payload_bytes: express.map(|it| it.max_payload_bytes),
+        max_read_request_bytes: express.map(|it| it.max_read_request_bytes),
+        engine: TestedEngine {
+            channels: [has.h2c_channels, has.c2h_channels, has.peer_channels],
+            lanes: has.lanes,
+            tags: has.tags,
+            max_write_bytes: has.max_write_bytes,
+            max_read_bytes: has.max_read_bytes,
+            clock_ps: has.clock.0,
+        },
+    }
 }
 
 /// Reads the registers that must be the same after a reset: BARs and the lower half of Command.
@@ -230,6 +273,19 @@ mod tests {
         let options =
             AcceptanceOptions::default().with_largest_bytes(4 << 10).with_timeout(PATIENCE);
         session.block_on(reset_step(session.bus(), card, &options, reset)).unwrap().error
+    }
+
+    #[test]
+    fn a_report_says_which_card_was_tested() {
+        let options = TestOptions::default().with_largest(4 << 10);
+        let name = "lab:minimal/card0".parse().unwrap();
+        let test = test_cards(&[name], &options, |_| {}).unwrap();
+        let [card] = &test.cards[..] else { panic!("{:?}", test.cards) };
+        assert_eq!((card.identity.as_str(), card.subsystem.as_str()), ("1234:0002", "0000:0000"));
+        assert_eq!((card.board.as_deref(), card.serial_number.as_deref()), (None, None));
+        assert_eq!(card.link.as_deref(), Some("Gen3 x4"));
+        assert_eq!((card.max_payload_bytes, card.engine.lanes), (Some(256), 8));
+        assert_eq!(card.name, test.steps[0].place);
     }
 
     #[test]

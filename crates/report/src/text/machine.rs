@@ -119,6 +119,12 @@ fn properties(it: &Function) -> Vec<(&'static str, String)> {
     });
     let node = it.numa_node.map_or("none".to_owned(), |node| node.to_string());
     let mut facts = vec![("driver", driver), ("IOMMU group", group), (NUMA_NODE, node)];
+    facts.extend(it.board.clone().map(|board| ("board", board)));
+    let serial = |number: &String| match it.board {
+        Some(_) => ("bitstream", number.clone()),
+        None => ("serial number", number.clone()),
+    };
+    facts.extend(it.serial_number.as_ref().map(serial));
     facts.extend(it.link.map(|link| ("link", rates_words(link, it.link_capability))));
     if let (Some(memory), Some(master)) = (it.memory_enabled, it.bus_master) {
         facts.push(("command", format!("memory {}, bus master {}", on(memory), on(master))));

@@ -19,7 +19,7 @@ fn decode_all(bytes: &[u8]) {
             assert_eq!(bytes[usize::from(offset)], id);
         }
     }
-    for id in [0x0001, 0x000d, 0x001d] {
+    for id in [0x0001, 0x0003, 0x000d, 0x001d] {
         if let Some(offset) = space.extended_capability(id) {
             let at = usize::from(offset);
             assert_eq!(u16::from_le_bytes([bytes[at], bytes[at + 1]]), id);
@@ -40,7 +40,7 @@ fn decode_all(bytes: &[u8]) {
     }
     assert!(space.vectors() <= 2048);
     let _ = (space.acs().map(|acs| acs.enabled_words()), space.buses(), space.command());
-    let _ = (space.error_reporting(), space.containment());
+    let _ = (space.error_reporting(), space.containment(), space.serial_number());
 }
 
 #[test]

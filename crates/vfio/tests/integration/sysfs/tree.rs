@@ -178,6 +178,23 @@ fn odd_trees_are_read() {
 }
 
 #[test]
+fn a_serial_number_is_both_of_its_halves() {
+    let fake = Fake::switch_with_two_cards("a_serial_number_is_both_of_its_halves");
+    let folder = fake.folder("0000:03:00.0");
+    let mut space = Space::express(0x10ee, 0x7028, 0, 2, 8);
+    space.word(0x100, 0x0001_0003).word(0x104, 0x89ab_cdef).word(0x108, 0x0123_4567);
+    let serial_number = |bytes: &[u8]| {
+        fs::write(folder.join("config"), bytes).unwrap();
+        let tree = fake.machine().tree().unwrap();
+        tree.function(address("03:00.0")).unwrap().configuration.serial_number()
+    };
+    assert_eq!(serial_number(&space.0), Some(0x0123_4567_89ab_cdef));
+    // Only its header can be seen, and none of it without the right.
+    assert_eq!(serial_number(&space.0[..0x108]), None);
+    assert_eq!(serial_number(&space.0[..64]), None);
+}
+
+#[test]
 fn errors_say_what_is_there() {
     let fake = Fake::switch_with_two_cards("errors_say_what_is_there");
     let tree = fake.machine().tree().unwrap();

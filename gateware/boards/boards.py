@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Boards and what is known of them without the vendor's tool: `board.tcl`, the core's settings, the
+commands that `build.tcl` gives, the identity of a build.
+
+As a program: builds a board's bitstream, where the vendor's tool is installed.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+GATEWARE = FOLDER.parent
+NAMES = sorted(path.parent.name for path in FOLDER.glob("*/board.tcl"))
+RESULTS = GATEWARE / "build" / "boards"
+# Digits of a build's identity: as many as the serial number of configuration space has.
+IDENTITY_DIGITS = 16
+SCALES = {"Kilobytes": 1 << 10, "Megabytes": 1 << 20, "Gigabytes": 1 << 30}
+GENERATIONS = {"2.5_GT/s": 1, "5.0_GT/s": 2, "8.0_GT/s": 3, "16.0_GT/s": 4}
+
+
+class BoardError(Exception):
+    """A board that does not exist, a script that fails, a tool that is missing."""
+
+
+def commands(script: str, *arguments: str) -> list[list[str]]:
+    """The commands that a script gives to Vivado, each as its words, by dry_run.tcl.
+
+    Raises BoardError with Tcl's message if the script fails.
+    """
+    command = ["tclsh", str(FOLDER / "dry_run.tcl"), str(FOLDER / script), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise BoardError("there is no tclsh: install Debian's package tcl") from None
+    if done.returncode != 0:
+        raise BoardError(f"{script} {' '.join(arguments)}: {done.stderr.strip()}")
+    return [record.split("\x1f") for record in done.stdout.split("\x1e")[1:]]
+
+
+@dataclass(frozen=True)
+class Msix:
+    """The MSI-X capability."""
+
+    vectors: int
+    table_offset: int
+    pending_offset: int
+
+
+@dataclass(frozen=True)
+class Core:
+    """What the vendor's core is set to, in the specification's words."""
+
+    name: str
+    vendor: int
+    device: int
+    subsystem: tuple[int, int]
+    class_code: int
+    # Bytes of each BAR, all of 32 bits.
+    bars: dict[int, int]
+    msix: Msix
+    max_payload_bytes: int
+    extended_tags: bool
+    has_serial_number: bool
+    generation: int
+    lanes: int
+    width_bits: int
+    clock_mhz: float
+
+
+@dataclass(frozen=True)
+class Board:
+    """A board: its part, its core's settings as they are given to Vivado, and the same decoded."""
+
+    name: str
+    part: str
+    properties: dict[str, str]
+    core: Core
+
+
+def core_7x(properties: dict[str, str]) -> Core:
+    """Decodes settings of pcie_7x; ip/pcie_7x.tcl says where the encodings are from."""
+    bars = {
+        number: int(properties[f"Bar{number}_Size"]) * SCALES[properties[f"Bar{number}_Scale"]]
+        for number in range(6)
+        if properties.get(f"Bar{number}_Enabled") == "true"
+    }
+    class_parts = (properties[f"Class_Code_{part}"] for part in ("Base", "Sub", "Interface"))
+    return Core(
+        name="pcie_7x",
+        vendor=int(properties["Vendor_ID"], 16),
+        device=int(properties["Device_ID"], 16),
+        subsystem=(
+            int(properties["Subsystem_Vendor_ID"], 16),
+            int(properties["Subsystem_ID"], 16),
+        ),
+        class_code=int("".join(class_parts), 16),
+        bars=bars,
+        msix=Msix(
+            vectors=int(properties["MSIx_Table_Size"], 16),
+            table_offset=8 * int(properties["MSIx_Table_Offset"], 16),
+            pending_offset=8 * int(properties["MSIx_PBA_Offset"], 16),
+        ),
+        max_payload_bytes=int(properties["Max_Payload_Size"].removesuffix("_bytes")),
+        extended_tags=properties["Extended_Tag_Field"] == "true",
+        has_serial_number=properties["DSN_Enabled"] == "true",
+        generation=GENERATIONS[properties["Link_Speed"]],
+        lanes=int(properties["Maximum_Link_Width"].removeprefix("X")),
+        width_bits=int(properties["Interface_Width"].removesuffix("_bit")),
+        clock_mhz=float(properties["User_Clk_Freq"]),
+    )
+
+
+def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
+    """Decoder of settings of the UltraScale+ cores; ip/pcie4_settings.tcl says where the encodings
+    are from."""
+
+    def decode(properties: dict[str, str]) -> Core:
+        enabled = {"pf0_bar0_enabled": "true", **properties}
+        bars = {
+            number: int(properties[f"pf0_bar{number}_size"])
+            * SCALES[properties[f"pf0_bar{number}_scale"]]
+            for number in range(6)
+            if enabled.get(f"pf0_bar{number}_enabled") == "true"
+        }
+        return Core(
+            name=name,
+            vendor=int(properties["vendor_id"], 16),
+            device=int(properties["PF0_DEVICE_ID"], 16),
+            subsystem=(
+                int(properties["PF0_SUBSYSTEM_VENDOR_ID"], 16),
+                int(properties["PF0_SUBSYSTEM_ID"], 16),
+            ),
+            class_code=int(properties["PF0_CLASS_CODE"], 16),
+            bars=bars,
+            msix=Msix(
+                vectors=int(properties["PF0_MSIX_CAP_TABLE_SIZE"], 16) + 1,
+                table_offset=int(properties["PF0_MSIX_CAP_TABLE_OFFSET"], 16),
+                pending_offset=int(properties["PF0_MSIX_CAP_PBA_OFFSET"], 16),
+            ),
+            max_payload_bytes=int(properties["pf0_dev_cap_max_payload"].removesuffix("_bytes")),
+            extended_tags=properties["extended_tag_field"] == "true",
+            has_serial_number=properties["pf0_dsn_enabled"] == "true",
+            generation=GENERATIONS[properties["PL_LINK_CAP_MAX_LINK_SPEED"]],
+            lanes=int(properties["PL_LINK_CAP_MAX_LINK_WIDTH"].removeprefix("X")),
+            width_bits=int(properties["axisten_if_width"].removesuffix("_bit")),
+            clock_mhz=float(properties["axisten_freq"]),
+        )
+
+    return decode
+
+
+PCIE4 = ("pcie4_uscale_plus", "pcie4c_uscale_plus")
+DECODERS = {"pcie_7x": core_7x, **{name: core_pcie4(name) for name in PCIE4}}
+# Modules for boards with each core: crosslane_board_NAME.
+FAMILIES = {"pcie_7x": "s7", **dict.fromkeys(PCIE4, "us")}
+
+
+@cache
+def board(name: str) -> Board:
+    """The board of a folder."""
+    if name not in NAMES:
+        raise BoardError(f"there is no board {name!r}; there are {', '.join(NAMES)}")
+    found = commands("build.tcl", name, "0" * IDENTITY_DIGITS, "out")
+    (part,) = (words[words.index("-part") + 1] for words in found if words[0] == "create_project")
+    (core,) = (words[words.index("-name") + 1] for words in found if words[0] == "create_ip")
+    # A flat list: none of its words has spaces.
+    (settings,) = (words[2].split() for words in found if words[-1].startswith("get_ips "))
+    pairs = zip(settings[::2], settings[1::2], strict=True)
+    properties = {key.removeprefix("CONFIG."): value for key, value in pairs}
+    return Board(name, part, properties, DECODERS[core](properties))
+
+
+def parameters(name: str) -> dict[str, int]:
+    """The parameters of a board's engine: the defaults of the module for its family, and what the
+    board's top gives it."""
+    family = FOLDER / "rtl" / f"crosslane_board_{FAMILIES[board(name).core.name]}.sv"
+    found = re.findall(r"parameter int unsigned (\w+) += (\d+)", family.read_text())
+    top = (FOLDER / name / f"crosslane_{name}.sv").read_text()
+    found += re.findall(r"localparam int unsigned (\w+) = (\d+)", top)
+    found += re.findall(r"\.([A-Z_]+) *\((\d+)\)", top)
+    return {key: int(value) for key, value in found}
+
+
+def ports(name: str) -> dict[str, int]:
+    """The ports of a board's top, with their bits."""
+    text = (FOLDER / name / f"crosslane_{name}.sv").read_text()
+    lanes = board(name).core.lanes
+    bits = {"": 1, "LINK_LANES-1:0": lanes}
+    found = re.findall(r"^ +(?:in|out)put +logic(?: +\[ *([^\]]+)\])? +(\w+)", text, re.M)
+    return {
+        port: bits[width] if width in bits else int(width.split(":")[0]) + 1
+        for width, port in found
+    }
+
+
+def folders(name: str) -> tuple[Path, ...]:
+    """The folders with the modules of a board's top, without the engine's and the vendor's."""
+    return (FOLDER / name, FOLDER / "rtl")
+
+
+def identity(name: str) -> str:
+    """The identity of a build: the first digits of the SHA-256 of all sources of a bitstream."""
+    files = [
+        *GATEWARE.glob("rtl/**/*.sv"),
+        *(path for folder in folders(name) for path in folder.iterdir()),
+        FOLDER / "build.tcl",
+        *FOLDER.glob("ip/*.tcl"),
+    ]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(GATEWARE).as_posix()} {len(text)}\n".encode() + text)
+    return digest.hexdigest()[:IDENTITY_DIGITS]
+
+
+def build(name: str) -> Path:
+    """Builds a board's bitstream by Vivado; returns the description that is written beside it."""
+    target = board(name)
+    vivado = shutil.which("vivado")
+    if vivado is None:
+        raise BoardError(
+            f"cannot build {name}: `vivado` is not on PATH. Install AMD's Vivado with support for "
+            f"{target.part} and its core {target.core.name}, and run its settings64.sh first"
+        )
+    build_id = identity(name)
+    folder = RESULTS / f"{name}-{build_id}"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [vivado, "-mode", "batch", "-source", str(FOLDER / "build.tcl")]
+    command += ["-tclargs", name, build_id, str(folder)]
+    if subprocess.run(command, cwd=folder).returncode != 0:
+        raise BoardError(f"cannot build {name}: see above, and {folder}/vivado.log")
+    bitstream = folder / f"crosslane-{name}-{build_id}.bit"
+    described = bitstream.with_suffix(".json")
+    core = target.core
+    description = {
+        "board": name,
+        "part": target.part,
+        "build": build_id,
+        "bitstream": bitstream.name,
+        "sha256": hashlib.sha256(bitstream.read_bytes()).hexdigest(),
+        "identity": f"{core.vendor:04x}:{core.device:04x}",
+        "subsystem": "{:04x}:{:04x}".format(*core.subsystem),
+        "link": f"Gen{core.generation} x{core.lanes}",
+    }
+    described.write_text(json.dumps(description, indent=2) + "\n")
+    return described
+
+
+def main() -> int:
+    """Builds the board that is named, or prints the identity of its build."""
+    arguments = sys.argv[1:]
+    only_identity = "--identity" in arguments
+    names = [argument for argument in arguments if argument != "--identity"]
+    try:
+        if len(names) != 1:
+            raise BoardError(f"name one board: {', '.join(NAMES)}")
+        if only_identity:
+            board(names[0])
+            print(identity(names[0]))
+        else:
+            print(build(names[0]).read_text(), end="")
+    except BoardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Alveo U50 (VU35P, PCIE4C): Gen3 x16, 512 bits at 250 MHz. Its lights belong to the network cage
+// and stay off.
+
+module crosslane_u50 #(
+    parameter logic [63:0] BUILD_ID = 64'd0,
+    localparam int unsigned LINK_LANES = 16
+) (
+    input  logic                  refclk_p,
+    input  logic                  refclk_n,
+    input  logic                  perst_n,
+    input  logic [LINK_LANES-1:0] pcie_rx_p,
+    input  logic [LINK_LANES-1:0] pcie_rx_n,
+    output logic [LINK_LANES-1:0] pcie_tx_p,
+    output logic [LINK_LANES-1:0] pcie_tx_n,
+    output logic                  hbm_cattrip
+);
+  // The satellite controller turns the board off when this rises: the memory is not used.
+  assign hbm_cattrip = 1'b0;
+
+  crosslane_board_us #(
+      .LINK_LANES(LINK_LANES),
+      .DATA_BITS(512),
+      .BUILD_ID(BUILD_ID),
+      .CLOCK_PS(4000),
+      .TIMEOUT_CLOCKS(12500000)
+  ) board (
+      .*,
+      .link_up(),
+      .bus_master(),
+      .heartbeat()
+  );
+endmodule

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# VCU118: XCVU9P, edge connector x16. Part: verilog-pcie, 25156a9,
+# example/VCU118/fpga/fpga/Makefile.
+set board {
+    name        vcu118
+    part        xcvu9p-flga2104-2L-e
+    core        pcie4_uscale_plus
+    link        8.0_GT/s
+    lanes       16
+    width_bits  512
+    clock_mhz   250
+    payload     512
+    device      903f
+    subsystem   c118
+}
