@@ -35,6 +35,7 @@ BUILD = {
     "FETCH_BATCH": 16,
     "VECTORS": 8,
     "BARE": 0,
+    "PACKETS": 0,
 }
 BUILD = {name: int(os.environ.get(name, value)) for name, value in BUILD.items()}
 CHANNELS = [f"{kind}[{n}]" for kind in ("h2c", "c2h", "peer") for n in range(BUILD[kind.upper()])]
@@ -42,6 +43,13 @@ LANES = [f"lanes[{n}]" for n in range(BUILD["LANES"])]
 TABLES = (H2C_TABLE, C2H_TABLE)
 ENTRIES = BUILD["TABLE_ENTRIES"]
 BARE = BUILD["BARE"]
+
+
+def has_packets(place):
+    """Whether a channel of this build has a packet mode."""
+    return bool(BUILD["PACKETS"]) and not BARE and place in ("h2c[0]", "c2h[0]")
+
+
 # Registers of a channel that a bare core has.
 BARE_REGISTERS = (
     "control", "status", "payload", "completed", "stopped_at", "error_low", "error_high",
@@ -57,7 +65,8 @@ SHOWN = {
         "completed", "stopped_at", "tlps", "fetched", "idle_no_descriptor", "idle_no_data",
         "idle_no_tag", "idle_link", "idle_no_credit", "credit", "sent", "fill", "received",
         "drained", "check_errors", "check_first", "h2c_check_errors", "h2c_check_first",
-        "command_done", "ping_done", "ping_least", "ping_most",
+        "command_done", "ping_done", "ping_least", "ping_most", "packets", "packets_dropped",
+        "packets_truncated",
     )
 }  # fmt: skip
 # Counters of two words, of which the high one is latched.
@@ -181,6 +190,8 @@ class Model:
         place, _, register = name.partition(".")
         kind = place.partition("[")[0]
         if kind in ("h2c", "c2h", "peer"):
+            if register.startswith("packets"):
+                return has_packets(place)
             is_peers = register in ("credit", "credit_window", "sent", "aperture")
             if place not in CHANNELS or (is_peers and kind != "peer"):
                 return False
@@ -223,6 +234,9 @@ class Model:
         if register == "doorbell" and self.readings(name)["state"] == STOPPED:
             return
         self.held[name] = value & WRITABLE[name]
+        is_peer = place.startswith("peer")
+        if place in CHANNELS and register == "control" and not (is_peer or has_packets(place)):
+            self.held[name] &= ~put(name, packets=1, drop_packets=1)
         if BARE and name.endswith("].control"):
             # The bare core has no memory behind its channels.
             self.held[name] &= ~put(name, card_memory=1)
@@ -282,7 +296,7 @@ class Model:
             "id": 0x584C4E45,
             "version": 1 << 16,
             "counts": b["H2C"] | b["C2H"] << 4 | b["PEER"] << 8 | lanes << 16 | b["VECTORS"] << 24,
-            "sizes": b["TAGS"] | b["TABLE_ENTRIES"] << 16,
+            "sizes": b["TAGS"] | b["TABLE_ENTRIES"] << 16 | b["PACKETS"] << 29,
             "max_write": b["MAX_WRITE"],
             "max_read": b["MAX_READ"],
             "lane_fifo": b["LANE_FIFO"] if lanes else 0,

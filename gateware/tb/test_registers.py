@@ -467,7 +467,10 @@ async def reset_forgets(dut):
 
 
 NONE = ("LANES", "TABLE_ENTRIES", "VECTORS")
-CASES = [{}, {"DATA_BITS": 256, "H2C": 2, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0)]
+CASES = [
+    {"PACKETS": 1},
+    {"DATA_BITS": 256, "H2C": 2, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0),
+]
 if ALL:
     CASES += [
         {"DATA_BITS": 128, "H2C": 4, "C2H": 4, "PEER": 4, "LANES": 16, "VECTORS": 31},

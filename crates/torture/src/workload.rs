@@ -81,7 +81,9 @@ pub(crate) async fn set_up(
     let mut free = devices.as_slice();
     while let Some((device, others)) = free.split_first() {
         let has_packets = device.description().packets;
-        if let Some(own) = packets.as_mut().filter(|own| has_packets && own.bool()) {
+        if let Some(own) = packets.as_mut().filter(|_| has_packets)
+            && own.bool()
+        {
             packeteers.push(Packeteer::new(world, device, own));
             free = others;
             continue;

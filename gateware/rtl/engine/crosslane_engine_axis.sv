@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // The engine for a user circuit with AXI-Streams in a separate clock domain: one from each H2C
-// channel and from one receive queue, one to each C2H and peer channel. A beat carries the bytes that
-// tkeep marks, from lane 0 on, and may be partial. With PACKETS the first H2C and the first C2H
-// channel have tlast, and tuser beside it: docs/engine.md, "Packets".
+// channel and from one receive queue, one to each C2H and peer channel. A beat carries the bytes
+// that tkeep marks, from lane 0 on, and may be partial. With PACKETS the first H2C and the first
+// C2H channel have tlast, and tuser beside it: docs/engine.md, "Packets".
 //
 //   h2c, lane feed --> stream_out --> async_fifo --> m_axis_*        ring and feed <-- stream_in
 //                      clk            | user_clk                     clk, async_fifo <-- s_axis_*

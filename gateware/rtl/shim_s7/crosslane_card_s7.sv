@@ -23,7 +23,8 @@ module crosslane_card_s7
     parameter int unsigned BATCH = 16,
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
-    parameter int unsigned TIMEOUT_CLOCKS = 12500000
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit PACKETS = 0
 ) (
     input logic clk,  // user_clk_out
     input logic rst,  // user_reset_out
@@ -112,7 +113,8 @@ module crosslane_card_s7
       .BATCH(BATCH),
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .PACKETS(PACKETS)
   ) card (
       .clk,
       .rst(engine_rst),

@@ -28,6 +28,7 @@ module crosslane_card_us
     parameter int unsigned BATCH = 16,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit PACKETS = 0,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
     localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
@@ -157,7 +158,8 @@ module crosslane_card_us
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .BATCH(BATCH),
       .CLOCK_PS(CLOCK_PS),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .PACKETS(PACKETS)
   ) card (
       .clk,
       .rst(engine_rst),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The ends of the packets in a stream of bytes, beside the ring that has the bytes: how far it is to
-// the end of the oldest packet. A consumer that takes no bytes beyond that end sees the next packet
-// in the clock after it has taken the last byte; one that heeds no ends may lag behind.
+// The ends of the packets in a stream of bytes, beside the ring that has the bytes: how far it is
+// to the end of the oldest packet. A consumer that takes no bytes beyond that end sees the next
+// packet in the clock after it has taken the last byte; one that heeds no ends may lag behind.
 
 module crosslane_packet_ends
   import crosslane_pkg::*;

@@ -2,8 +2,8 @@
 //
 // A feed as an AXI-Stream: a user circuit's output from a stream of the engine. All beats are full,
 // except that with `flush` a beat may be partial: m_tkeep marks its lanes, from 0 on.
-// gateware/README.md, "Feed". With PACKETS, from a feed with ends, the beats of a packet are full but
-// for the last one, which has m_tlast and the packet's m_tuser.
+// gateware/README.md, "Feed". With PACKETS, from a feed with ends, the beats of a packet are full
+// but for the last one, which has m_tlast and the packet's m_tuser.
 
 module crosslane_stream_out
   import crosslane_pkg::*;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Packet mode of a C2H channel: shortens a planned TLP to the end of the packet, ends its descriptor
-// there, and puts the descriptor's completion record behind its data. Drops packets for which no
-// descriptor is posted. docs/engine.md, "Packets".
+// Packet mode of a C2H channel: shortens a planned TLP to the end of the packet, ends its
+// descriptor there, and puts the descriptor's completion record behind its data. Drops packets for
+// which no descriptor is posted. docs/engine.md, "Packets".
 //
 //   write_chunks -> plan -> head (data, shortened; or a record) -> beats of crosslane_writer
 

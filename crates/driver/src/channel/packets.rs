@@ -334,7 +334,8 @@ impl<B: Bus> Channel<B> {
             return Ok(());
         }
         let problem = format!(
-            "the part of the buffer is {} pieces on the bus, and a packet is received into one:              post smaller parts, or use huge pages",
+            "the part of the buffer is {} pieces on the bus, and a packet is received into one: \
+             post smaller parts, or use huge pages",
             pieces.len()
         );
         Err(self.refused(Unsupported, problem))
