@@ -43,7 +43,7 @@ const FIRST_ROUNDS: u64 = 2;
 /// Rounds after which a line is printed.
 const ROUNDS_OF_A_LINE: u64 = 25;
 /// Memory by which the server may grow, however long it runs: what its allocator has not joined.
-const MOST_GROWN_KIB: u64 = 4 << 10;
+const MOST_GROWN_KIB: u64 = 16 << 10;
 /// Time for the kernel and the server to give back what was closed.
 const SETTLING: Duration = Duration::from_secs(10);
 /// Time for each step of a client.
@@ -190,9 +190,6 @@ fn run(provider: Provider, network: &str) {
             counts.connections += SILENT + 2 * bad;
         }
         counts.rounds += 1;
-        if counts.rounds.is_multiple_of(ROUNDS_OF_A_LINE) {
-            println!("{network}: {counts:?}: {:?}", Resources::of(server.child.id()));
-        }
         let settling = Instant::now();
         loop {
             let now = Resources::of(server.child.id());
@@ -207,6 +204,9 @@ fn run(provider: Provider, network: &str) {
                 continue;
             };
             if now.are_within(before) {
+                if counts.rounds.is_multiple_of(ROUNDS_OF_A_LINE) {
+                    println!("{network}: {counts:?}: {now:?}");
+                }
                 break;
             }
             assert!(settling.elapsed() < SETTLING, "{before:?} before, {now:?} after {counts:?}");
