@@ -143,7 +143,8 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                     }
                     Err(error) => {
                         let failure = Failure::from(error.clone());
-                        (shared.tell)(&ServerEvent::Failed { client, error });
+                        let session = guest.client.0;
+                        (shared.tell)(&ServerEvent::Failed { client, session, error });
                         send(&Reply::Failed(failure)).await?;
                         if is_in_use {
                             leave(clock, &control).await;
