@@ -134,8 +134,13 @@ impl Packeteer {
             at += bytes;
         }
         let (now, later) = packets.split_at(rng.usize(..=packets.len()));
+        let mut tickets = Vec::new();
         for batch in [now, later] {
-            h2c.send_packets(batch, deadline).await.map_err(text)?;
+            tickets.extend(h2c.send_packets(batch, deadline).await.map_err(text)?);
+        }
+        // A lost doorbell is rung again by who waits for it.
+        for ticket in tickets {
+            h2c.wait(ticket).await.map_err(|error| error.to_string())?;
         }
         let (mut wrong, mut at) = (0, 0);
         for (bytes, user) in lengths.iter().zip(0..) {

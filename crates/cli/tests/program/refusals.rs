@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 168] = [
+const REFUSED: [&str; 170] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
