@@ -56,8 +56,10 @@ impl Device for Adder {
                 }
                 None
             }
-            Arrival::Register(SUM) => Some(Answer::Word(self.sum)),
-            Arrival::Register(_) | Arrival::Read(_) => Some(Answer::Word(0)),
+            Arrival::Registers(read) => {
+                Some(read.answer(|offset| if offset == SUM { self.sum } else { 0 }))
+            }
+            Arrival::Read(_) => Some(Answer::Word(0)),
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Completion | Arrival::Ignored => None,
         };

@@ -368,6 +368,13 @@ class Host:
         self.check_success(tlp, answer, 4, 4, offset & 0x7F)
         return int.from_bytes(answer.payload, "little")
 
+    async def read_pair(self, offset):
+        """Reads two registers at once."""
+        tlp = self.ask(offset, length_dw=2, last_be=15)
+        (answer,) = await self.answers(1)
+        self.check_success(tlp, answer, 8, 8, offset & 0x7F)
+        return [int.from_bytes(answer.payload[n : n + 4], "little") for n in (0, 4)]
+
     async def answers(self, count):
         """The next completions."""
         before = len(self.sink.tlps)

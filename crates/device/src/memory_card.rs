@@ -244,7 +244,7 @@ impl Device for MemoryCard {
             Arrival::Write(place) => {
                 return self.take_write(place, &header, port.payload(tlp), port.now_ps());
             }
-            Arrival::Register(offset) => Some(Answer::Word(self.register(offset))),
+            Arrival::Registers(read) => Some(read.answer(|offset| self.register(offset))),
             Arrival::Read(place) => Some(self.read(place, header.request_bytes())),
             Arrival::Answered(answer) => Some(answer),
             Arrival::Completion => {

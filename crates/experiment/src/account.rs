@@ -22,6 +22,8 @@ use strum::Display;
 const MAX_DIRECTIONS: usize = 64;
 /// Most samples that are kept; of a run that takes longer than thought every second one goes.
 const MAX_SAMPLES: usize = 16_000;
+/// Fewest samples at which one goes, however many directions each has.
+const MIN_SAMPLES: usize = 64;
 
 /// Counters at one time.
 #[derive(Debug)]
@@ -66,7 +68,7 @@ impl Samples {
     /// Reads the counters. True if every second sample has been dropped to make room: samples of a
     /// longer run may be taken half as often from now on.
     pub fn take(&mut self, fabric: &mut Fabric) -> bool {
-        let is_full = self.taken.len() >= MAX_SAMPLES;
+        let is_full = self.taken.len() >= most_samples(self.directions.len());
         if is_full {
             thin(&mut self.taken);
         }
@@ -153,6 +155,12 @@ fn iommu_use(
         waited_ps: counters.waited.0,
         walks_at_once: counters.walking.0 as f64 / span.0.max(1) as f64,
     })
+}
+
+/// Returns the most samples that are kept of so many directions: all samples of a large lab have
+/// as many counters as those of a small one.
+fn most_samples(directions: usize) -> usize {
+    (MAX_SAMPLES * MAX_DIRECTIONS / directions.max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES)
 }
 
 /// Drops every second one.
@@ -520,6 +528,11 @@ pub fn least_ceiling<Id>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_of_a_large_lab_have_no_more_counters() {
+        assert_eq!([64, 128, 1000, 1 << 20].map(most_samples), [16_000, 8000, 1024, 64]);
+    }
 
     fn uses(entries: &[(Use, f64)]) -> Vec<TimeUse> {
         entries.iter().map(|(what, share)| TimeUse { what: *what, share: *share }).collect()

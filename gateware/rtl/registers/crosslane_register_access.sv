@@ -9,6 +9,8 @@
 //   clock    0           1, 2    3        4           5
 //   request  to be seen  waits   access   read_data   m_answer
 //
+// A read of bytes of a double word is one of that double word. A read of a pair of double words,
+// aligned and whole, is two accesses, the low one first, and its completion stands a clock later.
 // Other reads that are answered: zero-length (a flush), and the apertures of the receive queues
 // (zeros, cut at Max_Payload_Size and at the read completion boundary). All others are refused. The
 // request stays at the input until it is answered, so the fields that the answer repeats need no
@@ -58,10 +60,12 @@ module crosslane_register_access
     ASKS,
     READS,
     CUT,
+    HIGH,    // the high double word of a pair
     ANSWERS
   } step_e;
   step_e step;
-  logic  is_register;  // the read is of a register
+  logic  is_register;  // the read is of registers
+  logic  is_pair;  // of two
   logic  is_last_cut;  // the completion is the read's last
 
   // --- Writes ----------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ module crosslane_register_access
     if (is_free) begin
       access_valid   <= 1'b0;
       access_write   <= !is_read;
-      access_address <= address;
+      access_address <= {address[15:3], address[2] || step == READS};
       access_data    <= s_request_data[32*index+:32];
       if (s_request_valid && !is_read && is_taken) begin
         access_valid <= enables == 4'hf;
@@ -109,6 +113,7 @@ module crosslane_register_access
         index <= ends_beat ? '0 : index + 1'b1;
       end
       if (step == ASKS) access_valid <= is_register;
+      if (step == READS) access_valid <= is_pair;
     end
     if (rst) begin
       access_valid <= 1'b0;
@@ -134,7 +139,10 @@ module crosslane_register_access
   assign has_bar = bar == REGISTERS_BAR || (HAS_LANES && bar == LANES_BAR);
   assign is_single = s_request_header.length_dw == 11'd1;
   assign is_flush = is_single && s_request_header.first_be == '0;
-  assign is_register = bar == REGISTERS_BAR && is_single && s_request_header.first_be == 4'hf;
+  assign is_pair = bar == REGISTERS_BAR && s_request_header.length_dw == 11'd2 &&
+                   !s_request_header.address[2] && (&s_request_header.first_be) &&
+                   (&s_request_header.last_be);
+  assign is_register = is_pair || (bar == REGISTERS_BAR && is_single && !is_flush);
   assign is_window = HAS_LANES && bar == LANES_BAR;
   assign is_refused = !(is_register || is_window || (is_flush && has_bar));
   assign tail_be = is_single ? s_request_header.first_be : s_request_header.last_be;
@@ -160,7 +168,7 @@ module crosslane_register_access
   logic [12:0] remaining;  // bytes from this completion on
   logic [ 6:0] lower;  // its Lower Address
   logic [10:0] length;  // double words, except of an error
-  logic [31:0] word;
+  logic [31:0] word, high_word;
 
   if (HAS_LANES) begin : g_cuts
     // A completion carries all that remains, or ends at the last multiple of the read completion
@@ -196,7 +204,7 @@ module crosslane_register_access
   end else begin : g_no_cuts
     assign remaining = count;
     assign lower = {s_request_header.address[6:2], skipped};
-    assign length = 11'd1;
+    assign length = is_pair ? 11'd2 : 11'd1;
     assign is_last_cut = 1'b1;
     assign m_answer_first = 1'b1;
     assign m_answer_last = 1'b1;
@@ -208,18 +216,21 @@ module crosslane_register_access
       WAITS: step <= ASKS;
       ASKS:  step <= READS;
       READS: step <= CUT;
-      CUT:   step <= ANSWERS;
+      CUT:   step <= is_pair ? HIGH : ANSWERS;
+      HIGH:  step <= ANSWERS;
       default:
       if (m_answer_ready && m_answer_last) begin
         step <= is_last_cut ? SEEN : CUT;
       end
     endcase
     if (step == CUT) word <= is_register ? read_data : '0;
+    if (step == CUT) high_word <= '0;
+    if (step == HIGH) high_word <= read_data;
     if (rst) step <= SEEN;
   end
 
   assign m_answer_valid = step == ANSWERS;
-  assign m_answer_data  = DATA_BITS'(word);
+  assign m_answer_data  = DATA_BITS'({high_word, word});
 
   always_comb begin
     m_answer_header = '0;

@@ -139,10 +139,23 @@ pub enum ServerEvent {
         /// The reason.
         error: BridgeError,
     },
+    /// A transfer goes on. Told once a second, whether it moves or not.
+    Moving {
+        /// Name of the client.
+        client: String,
+        /// Number of the client's session at this server: it makes one transfer at a time.
+        session: u64,
+        /// Bytes that the transfer has in all.
+        of_bytes: u64,
+        /// Its report so far, of the bytes that have arrived; without a checksum.
+        report: Box<Report>,
+    },
     /// A transfer is complete.
     Done {
         /// Name of the client.
         client: String,
+        /// Number of its session.
+        session: u64,
         /// The report of the transfer.
         report: Box<Report>,
     },
@@ -150,6 +163,8 @@ pub enum ServerEvent {
     Failed {
         /// Name of the client.
         client: String,
+        /// Number of its session.
+        session: u64,
         /// The reason.
         error: BridgeError,
     },
@@ -206,7 +221,16 @@ impl fmt::Display for ServerEvent {
                 )
             }
             Self::Lost { peer, error } => write!(f, "{}: {}", one_line(peer), one_line(error)),
-            Self::Done { client, report } => write!(
+            Self::Moving { client, of_bytes, report, .. } => write!(
+                f,
+                "{}: {} of {of_bytes} B {} so far, in {}; {}",
+                one_line(client),
+                report.bytes,
+                report.path,
+                Picoseconds(report.elapsed_ps),
+                report.why_not_faster()
+            ),
+            Self::Done { client, report, .. } => write!(
                 f,
                 "{}: {} B {} in {}, {:.1} MB/s; {}",
                 one_line(client),
@@ -216,7 +240,7 @@ impl fmt::Display for ServerEvent {
                 report.bytes_per_second() / 1e6,
                 report.why_not_faster()
             ),
-            Self::Failed { client, error } => {
+            Self::Failed { client, error, .. } => {
                 write!(f, "{}: {}", one_line(client), one_line(error))
             }
         }

@@ -106,6 +106,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             Request::Transfer(request) => {
                 guest.is_busy();
                 let client = guest.client;
+                let session = client.0;
                 let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
                 match result {
                     Ok((report, data)) => {
@@ -115,10 +116,11 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         };
                         send(&done).await?;
                         let report = Box::new(report);
-                        (shared.tell)(&ServerEvent::Done { client: name.clone(), report });
+                        let done = ServerEvent::Done { client: name.clone(), session, report };
+                        (shared.tell)(&done);
                     }
                     Err(error) => {
-                        let event = ServerEvent::Failed { client: name.clone(), error };
+                        let event = ServerEvent::Failed { client: name.clone(), session, error };
                         (shared.tell)(&event);
                         let ServerEvent::Failed { error, .. } = event else { return Ok(()) };
                         send(&Reply::Failed(Failure::from(error))).await?;
@@ -141,7 +143,11 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                     }
                     Err(error) => {
                         let failure = Failure::from(error.clone());
-                        (shared.tell)(&ServerEvent::Failed { client, error });
+                        (shared.tell)(&ServerEvent::Failed {
+                            session: guest.client.0,
+                            client,
+                            error,
+                        });
                         send(&Reply::Failed(failure)).await?;
                         if is_in_use {
                             leave(clock, &control).await;
@@ -178,7 +184,7 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         Ok(places) => places,
         Err(error) => return (Err(error), false),
     };
-    let (transfer, to_tell) = Transfer::new(shared, &place, control, client, request);
+    let (transfer, to_tell) = Transfer::new(shared, &place, control, (client, name), request);
     let cards = [Some(&*place), target.as_deref()];
     let arrived = || (transfer.pipeline.arrived_bytes(), request.bytes);
     let running = transfer.run(target.as_deref(), to_tell);

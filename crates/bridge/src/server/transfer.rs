@@ -18,7 +18,7 @@ use futures_util::future::{Either, select};
 
 use super::shares::UnderWay;
 use super::sums::Sums;
-use super::{ServedCard, Shared};
+use super::{ServedCard, ServerEvent, Shared};
 use crate::card::{Ended, Order, Orders};
 use crate::control::Control;
 use crate::deadline::{after, by};
@@ -32,6 +32,8 @@ use crate::stage::Stage;
 
 /// Least time between two progress messages.
 pub(super) const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// Time between two events about a transfer that goes on.
+const MOVING: Picoseconds = Picoseconds::from_secs(1);
 /// Time for a client to take the last messages of a transfer.
 pub(super) const LAST_WORDS: Picoseconds = Picoseconds::from_secs(1);
 /// Bytes of a slot copied at once for a checksum.
@@ -67,6 +69,8 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub place: &'a ServedCard<B, R>,
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
+    /// Name of the client in the policy.
+    name: &'a str,
     pub request: &'a TransferRequest,
     /// Deadline of the transfer by the server's clock.
     pub deadline: Picoseconds,
@@ -108,7 +112,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         shared: &'a Shared<B, R, C>,
         place: &'a ServedCard<B, R>,
         control: &'a Control<R::Connection>,
-        client: ClientId,
+        (client, name): (ClientId, &'a str),
         request: &'a TransferRequest,
     ) -> (Self, Replies) {
         let time = Picoseconds(request.time_ps).min(shared.options.longest_time);
@@ -119,6 +123,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             place,
             control,
             client,
+            name,
             request,
             deadline: after(&shared.clock, time),
             lent: OnceCell::new(),
@@ -169,6 +174,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Runs a transfer while it listens to the client, reports progress and watches the deadline.
+    /// Once a second it tells how the transfer goes on.
     /// An error carries the bytes that have arrived.
     pub async fn beside(
         &self,
@@ -198,8 +204,13 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         };
         let late = async {
             let patience = shared.options.patience;
+            let mut moving = after(&shared.clock, MOVING);
             loop {
                 let now = shared.clock.now();
+                if now >= moving {
+                    moving = after(&shared.clock, MOVING);
+                    self.tell_moving();
+                }
                 let oldest = self.oldest_expected();
                 let until = Picoseconds(oldest.map_or(now, |it| it.0).0.saturating_add(patience.0));
                 if now >= *deadline {
@@ -211,7 +222,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
                     let why = "the other node has done nothing for too long";
                     return failed(stage, Timeout, why);
                 }
-                shared.clock.sleep_until(until.min(*deadline)).await;
+                shared.clock.sleep_until(until.min(*deadline).min(moving)).await;
             }
         };
         let (moving, listening) = (pin!(moving), pin!(listening));
@@ -478,7 +489,26 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         is_summed.then(|| self.sums.borrow_mut().upto(end)).flatten()
     }
 
+    /// Tells that the transfer goes on, and how.
+    fn tell_moving(&self) {
+        let bytes = self.pipeline.arrived_bytes() - self.request.first;
+        (self.shared.tell)(&ServerEvent::Moving {
+            client: self.name.to_owned(),
+            session: self.client.0,
+            of_bytes: self.request.bytes - self.request.first,
+            report: Box::new(self.report_of(bytes)),
+        });
+    }
+
+    /// Reports a transfer that is complete.
     fn report(&self) -> Report {
+        let Self { request, .. } = self;
+        let checksum = self.checksum_upto(request.bytes);
+        Report { checksum, ..self.report_of(request.bytes - request.first) }
+    }
+
+    /// Reports a transfer of which these bytes have arrived, without a checksum.
+    fn report_of(&self, bytes: u64) -> Report {
         let Self { shared, request, place, pipeline, .. } = self;
         let is_direct = self.is_direct();
         let stages = stages_of(request.path).iter();
@@ -496,7 +526,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
         Report {
             path: request.path,
             mode: request.mode,
-            bytes: request.bytes - request.first,
+            bytes,
             elapsed_ps: pipeline.elapsed().0,
             start_ps: pipeline.until_first_operation().0,
             slot_bytes: place.to_card.slot_bytes,
@@ -505,7 +535,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
             stages: stages.collect(),
             steps: pipeline.steps(),
             processor_ps: processor.map(|(now, before)| now.since(before).0),
-            checksum: self.checksum_upto(request.bytes),
+            checksum: None,
             route: self.route.borrow().clone(),
             card_bytes: card_bytes - self.moved_before.0,
             fair_share_bytes: (share_bytes - self.moved_before.1).round() as u64,

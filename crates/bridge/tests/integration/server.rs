@@ -399,3 +399,23 @@ fn why_a_transfer_was_not_faster_names_the_stage() {
         });
     }
 }
+
+#[test]
+fn a_transfer_that_goes_on_says_so_once_a_second() {
+    let scene = Scene::new(100);
+    // 64 KiB in four chunks: each stage has one for 0.64 s.
+    let slow =
+        Scene::small().with_least_chunk_bytes(16_384).with_pace(Picoseconds::from_ns(40_000_000));
+    let ((), events) = scene.with_server(&[CARD], slow, async || {
+        let client = scene.client().await;
+        let source = scene.filled(1 << 16, 3).await;
+        let options = options().with_time(Picoseconds(10 * SECOND_PS));
+        client.put(&source, &place(CARD, 0), &options, |_| {}).await.expect("it is put");
+    });
+    let so_far = events.iter().filter(|event| event.contains(" so far"));
+    let so_far: Vec<&str> = so_far.map(|event| event.split_once(';').expect("why").0).collect();
+    // The first chunk has passed both stages after 1.28 s, each other one 0.64 s later.
+    let told =
+        |bytes, seconds| format!(": {bytes} of 65536 B remote -> FPGA so far, in {seconds} s");
+    assert_eq!(so_far, [told(0, 1), told(32_768, 2), told(49_152, 3)]);
+}

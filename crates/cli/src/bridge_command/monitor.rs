@@ -60,8 +60,14 @@ struct Line<'a> {
     peer: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<&'static str>,
+    /// Number of the client's session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
+    /// Bytes that the transfer has in all, while it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    of_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +79,7 @@ struct Line<'a> {
     why: Option<String>,
     /// The line that a log of text has.
     text: String,
-    /// Everything that a complete transfer says of itself.
+    /// Everything that a transfer says of itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<&'a Report>,
 }
@@ -112,24 +118,43 @@ impl<'a> Line<'a> {
                 why: Some(error.why.to_string()),
                 ..line
             },
-            ServerEvent::Done { client, report } => Self {
-                event: "done",
-                client: Some(client),
-                path: Some(command_of(report.path)),
-                bytes: Some(report.bytes),
-                seconds: Some(seconds(report.elapsed_ps)),
-                why: Some(report.why_not_faster()),
-                report: Some(report),
-                ..line
-            },
-            ServerEvent::Failed { client, error } => Self {
+            ServerEvent::Moving { client, session, of_bytes, report } => {
+                let line = line.reported("moving", client, *session, report);
+                Self { of_bytes: Some(*of_bytes), ..line }
+            }
+            ServerEvent::Done { client, session, report } => {
+                line.reported("done", client, *session, report)
+            }
+            ServerEvent::Failed { client, session, error } => Self {
                 event: "failed",
                 client: Some(client),
+                session: Some(*session),
                 bytes: Some(error.arrived_bytes),
                 stage: Some(error.stage.to_string()),
                 why: Some(error.why.to_string()),
                 ..line
             },
+        }
+    }
+
+    /// Adds what a transfer says of itself.
+    fn reported(
+        self,
+        event: &'static str,
+        client: &'a str,
+        session: u64,
+        report: &'a Report,
+    ) -> Self {
+        Self {
+            event,
+            client: Some(client),
+            session: Some(session),
+            path: Some(command_of(report.path)),
+            bytes: Some(report.bytes),
+            seconds: Some(seconds(report.elapsed_ps)),
+            why: Some(report.why_not_faster()),
+            report: Some(report),
+            ..self
         }
     }
 }
@@ -140,7 +165,8 @@ impl Counters {
             ServerEvent::Greeted { .. } => self.clients += 1,
             ServerEvent::CardAdded { .. }
             | ServerEvent::CardRemoved { .. }
-            | ServerEvent::Reloading { .. } => {}
+            | ServerEvent::Reloading { .. }
+            | ServerEvent::Moving { .. } => {}
             ServerEvent::Reloaded { .. } => self.reloads += 1,
             ServerEvent::Lost { error, .. } => {
                 *self.lost.entry(error.stage.to_string()).or_default() += 1;
@@ -210,10 +236,12 @@ impl Monitor {
         Self { format, counters: Arc::default() }
     }
 
-    /// Counts an event and writes it into the log.
+    /// Counts an event and writes it into the log. For people who read it, transfers that go on
+    /// are not in it.
     pub fn tell(&self, event: &ServerEvent) {
         lock(&self.counters).add(event);
         match self.format {
+            LogFormat::Text if matches!(event, ServerEvent::Moving { .. }) => {}
             LogFormat::Text => output::print_hint(&event.to_string()),
             LogFormat::Json => output::print_log(&Line::of(event)),
         }
@@ -305,7 +333,7 @@ mod tests {
         let error = BridgeError::new(Stage::RdmaRead, ErrorKind::Failed, "no");
         let client = "one".to_owned();
         counters.add(&ServerEvent::Greeted { client: client.clone(), peer: "a:1".into() });
-        counters.add(&ServerEvent::Failed { client, error: error.clone() });
+        counters.add(&ServerEvent::Failed { client, session: 0, error: error.clone() });
         counters.add(&ServerEvent::Lost { peer: "a:1".into(), error });
         let text = counters.text(Some(1.5));
         for line in [

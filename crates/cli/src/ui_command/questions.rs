@@ -5,6 +5,7 @@
 //! A run on cards is a process of its own, this program again: one that is stopped, or whose card
 //! never answers, is ended with its process, and the kernel takes the card from it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -26,14 +27,15 @@ use crosslane_report::text::{Columns, Notes, card_diagnosis, text};
 pub use crosslane_web::MAX_QUESTION_BYTES;
 use crosslane_web::{Failure, Run, answer, failed, told};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Most bytes of what a run on cards prints.
 const MAX_PRINTED_BYTES: u64 = 64 << 20;
 /// Time between two looks at a run on cards.
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Bytes at the end of a bridge server's log that are read.
-const LOG_BYTES: u64 = 256 << 10;
-/// Most events of a bridge server that are shown.
+const LOG_BYTES: u64 = 1 << 20;
+/// Most events of a bridge server that are shown, beside its transfers that go on.
 const MAX_EVENTS: usize = 50;
 
 /// A question about this machine; others are the module's.
@@ -117,7 +119,9 @@ struct Cards {
 struct Bridge<'a> {
     file: &'a Path,
     /// The last events, the newest last; each is an object of the server.
-    events: Vec<serde_json::Value>,
+    events: Vec<Value>,
+    /// Of each transfer that has not ended, the last event that says how far it is.
+    moving: Vec<Value>,
     problem: Option<String>,
 }
 
@@ -345,18 +349,32 @@ fn bridge(file: &Path) -> Bridge<'_> {
         Ok(text) => {
             // The last line may be half written.
             let lines = text.rsplit_once('\n').map_or("", |(whole, _)| whole).lines();
-            let parsed: Vec<Result<serde_json::Value, _>> =
-                lines.map(serde_json::from_str).collect();
+            let parsed: Vec<Result<Value, _>> = lines.map(serde_json::from_str).collect();
             let broken = parsed.iter().filter(|line| line.is_err()).count();
             let problem = match broken {
                 0 => None,
                 1 => Some("1 line is no event".to_owned()),
                 _ => Some(format!("{broken} lines are no events")),
             };
-            let mut events: Vec<_> = parsed.into_iter().flatten().collect();
+            let (mut events, mut moving) = (Vec::new(), BTreeMap::new());
+            for event in parsed.into_iter().flatten() {
+                let (kind, session) = (event["event"].as_str(), event["session"].as_u64());
+                match (kind, session) {
+                    (Some("moving"), Some(session)) => {
+                        moving.insert(session, event);
+                        continue;
+                    }
+                    (_, Some(session)) => drop(moving.remove(&session)),
+                    _ => {}
+                }
+                events.push(event);
+            }
             events.drain(..events.len().saturating_sub(MAX_EVENTS));
-            Bridge { file, events, problem }
+            Bridge { file, events, moving: moving.into_values().collect(), problem }
         }
-        Err(error) => Bridge { file, events: Vec::new(), problem: Some(error.to_string()) },
+        Err(error) => {
+            let (events, moving) = (Vec::new(), Vec::new());
+            Bridge { file, events, moving, problem: Some(error.to_string()) }
+        }
     }
 }

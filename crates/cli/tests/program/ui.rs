@@ -393,4 +393,13 @@ fn ui_shows_what_bridge_servers_log() {
     let bridges = ui.told(&json!({ "ask": "bridges" }));
     assert_eq!(bridges[1]["events"], json!([{ "text": "a" }]));
     assert_eq!(bridges[1]["problem"], "1 line is no event");
+    // Of transfers that go on, the last that was said; those that have ended are gone.
+    let said =
+        |event: &str, session, bytes| json!({ "event": event, "session": session, "bytes": bytes });
+    let lines =
+        [said("moving", 1, 5), said("moving", 2, 6), said("done", 1, 9), said("moving", 2, 7)];
+    std::fs::write(&missing, lines.map(|line| format!("{line}\n")).concat()).unwrap();
+    let bridges = ui.told(&json!({ "ask": "bridges" }));
+    assert_eq!(bridges[1]["moving"], json!([said("moving", 2, 7)]));
+    assert_eq!(bridges[1]["events"], json!([said("done", 1, 9)]));
 }

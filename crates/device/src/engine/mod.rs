@@ -205,7 +205,7 @@ impl Engine {
                 return Taken::Now;
             }
             Arrival::Ignored => return Taken::Now,
-            Arrival::Register(offset) => Answer::Word(self.read_register(offset, now_ps)),
+            Arrival::Registers(read) => read.answer(|offset| self.read_register(offset, now_ps)),
             Arrival::Read(place) if self.is_card_window(place.bar) => {
                 self.read_card(place.offset, header.request_bytes(), now_ps)
             }

@@ -34,8 +34,8 @@ pub enum Arrival {
     Write(Place),
     /// Write whose data are poisoned and have no effect.
     Poisoned(Place),
-    /// Read of the register at this offset of BAR 0, a whole double word.
-    Register(u32),
+    /// Read of one or two registers behind BAR 0.
+    Registers(RegisterRead),
     /// Read of another aperture.
     Read(Place),
     /// Read whose answer does not depend on the device.
@@ -44,6 +44,27 @@ pub enum Arrival {
     Completion,
     /// TLP without an effect.
     Ignored,
+}
+
+/// Read of a register, or of some of its bytes, or of an aligned pair of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegisterRead {
+    /// Offset of the (low) register in BAR 0.
+    pub offset: u32,
+    /// Whether the register behind it is read, too.
+    pub is_pair: bool,
+}
+
+impl RegisterRead {
+    /// Reads the registers, the low one first.
+    pub fn answer(self, mut read: impl FnMut(u32) -> u32) -> Answer {
+        let low = read(self.offset);
+        if !self.is_pair {
+            return Answer::Word(low);
+        }
+        let words = [low, read(self.offset + 4)];
+        Answer::Data(words.iter().flat_map(|word| word.to_le_bytes()).collect())
+    }
 }
 
 /// Settings of a function.
@@ -107,10 +128,11 @@ impl Function {
 
     /// Sorts a TLP that has arrived, and reports its errors.
     ///
-    /// Registers are behind BAR 0 and are read one whole double word at a time; any other read of
-    /// them violates the programming model and gets Completer Abort (PCIe 6.x 2.3.1). A read of no
-    /// bytes is a flush and always valid. A request that no aperture contains gets Unsupported
-    /// Request, whether or not it is poisoned (6.2.3.2.3).
+    /// Registers are behind BAR 0. A read of bytes of a double word reads that one; one of 8 B at
+    /// a multiple of 8 B reads both, as software may read MSI-X's structures (7.7.2); any longer
+    /// or unaligned one violates the programming model and gets Completer Abort (PCIe 6.x 2.3.1).
+    /// A read of no bytes is a flush and always valid. A request that no aperture contains gets
+    /// Unsupported Request, whether or not it is poisoned (6.2.3.2.3).
     pub fn sort(&self, header: &Header, port: &mut DevicePort<'_>) -> Arrival {
         let place = match header.kind {
             TlpKind::MemoryWrite | TlpKind::MemoryRead => self.place(header),
@@ -121,7 +143,8 @@ impl Function {
             }
         };
         let is_write = header.kind == TlpKind::MemoryWrite;
-        let is_word = header.length_dw == 1 && header.first_byte_enables == ALL_BYTES;
+        let enables = (header.first_byte_enables, header.last_byte_enables);
+        let is_whole = enables == (ALL_BYTES, ALL_BYTES);
         match place {
             None => {
                 let what = HeaderLine(header).to_string();
@@ -139,8 +162,12 @@ impl Function {
             }
             Some(place) if is_write => Arrival::Write(place),
             Some(_) if header.request_bytes() == 0 => Arrival::Answered(Answer::Word(0)),
-            Some(Place { bar: 0, offset }) if is_word => Arrival::Register(offset as u32),
-            Some(Place { bar: 0, .. }) => {
+            Some(Place { bar: 0, offset }) => {
+                let is_pair = header.length_dw == 2 && is_whole && offset % 8 == 0;
+                let offset = offset as u32 & !3;
+                if header.length_dw == 1 || is_pair {
+                    return Arrival::Registers(RegisterRead { offset, is_pair });
+                }
                 Arrival::Answered(Answer::Refused(CompletionStatus::CompleterAbort))
             }
             Some(place) => Arrival::Read(place),

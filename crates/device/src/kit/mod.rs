@@ -18,7 +18,7 @@ use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 
 pub use completer::{Answer, Completer, Completion, Held};
-pub use function::{Aperture, Arrival, Function, Place, report_unexpected};
+pub use function::{Aperture, Arrival, Function, Place, RegisterRead, report_unexpected};
 pub use msix::Msix;
 pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};

@@ -398,7 +398,7 @@ impl Device for NetworkProcessor {
                 self.take_completion(tlp, &header, port);
                 None
             }
-            Arrival::Register(offset) => Some(Answer::Word(self.read_register(offset))),
+            Arrival::Registers(read) => Some(read.answer(|offset| self.read_register(offset))),
             Arrival::Read(_) => Some(Answer::Word(0)),
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Ignored => None,

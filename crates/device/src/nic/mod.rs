@@ -191,7 +191,7 @@ impl Device for Nic {
                 self.take_completion(tlp, &header, port);
                 None
             }
-            Arrival::Register(_) | Arrival::Read(_) => Some(Answer::Word(0)),
+            Arrival::Registers(_) | Arrival::Read(_) => Some(Answer::Word(0)),
             Arrival::Answered(answer) => Some(answer),
             Arrival::Poisoned(_) | Arrival::Ignored => None,
         };

@@ -6,15 +6,17 @@ use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard, MemoryCardParameters};
 use crosslane_fabric::*;
-use crosslane_pcie::BusAddress;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
+use crosslane_pcie::tlp::{CompletionStatus, Header};
+use crosslane_pcie::units::{BusAddress, Tag};
 use crosslane_regs::{Written, engine, memory_card, network_processor as map};
 
 use crate::network_processor::stand::processor;
 use crate::nic::stand::nic;
+use crate::outside::Bench;
 use crate::support::fabric_support::{Stand, direct_device};
 use crate::support::{HOST, own, settings};
-use crosslane_device::kit::RegisterFile;
+use crosslane_device::kit::{Answer, Aperture, Arrival, Function, RegisterFile};
 
 const BASE: u64 = MMIO_HOLE.start;
 
@@ -64,17 +66,34 @@ fn store(stand: &mut Stand, address: u64, bytes: &[u8]) {
     stand.fabric.take_host_events(&mut Vec::new());
 }
 
+/// A debugger reads bytes, and software may read MSI-X's structures by 8 B (PCIe 6.x 7.7.2).
 #[test]
-fn part_of_a_register_is_answered_with_completer_abort() {
+fn parts_and_pairs_of_registers_are_read() {
     for (name, mut stand) in stands() {
-        for (offset, bytes) in [(0, 8), (0, 2), (1, 1), (2, 2)] {
-            let loaded = load(&mut stand, BASE + offset, bytes);
-            let is_abort =
-                matches!(&loaded, Err(LoadError::Refused { status: "Completer Abort", .. }));
-            assert!(is_abort, "{name}, {bytes} B at {offset}: {loaded:?}");
+        let mut at = |offset, bytes| load(&mut stand, BASE + offset, bytes).unwrap();
+        for low in [0x00, 0x08, 0x1000, 0x1008, 0x1800] {
+            let pair = at(low, 8);
+            assert_eq!(pair, at(low, 4) | at(low + 4, 4) << 32, "{name}, {low:#x}");
+            for (offset, bytes) in [(0, 1), (1, 1), (2, 2), (3, 1), (5, 1), (6, 2)] {
+                let part = pair >> (8 * offset) & ((1 << (8 * bytes)) - 1);
+                assert_eq!(at(low + offset, bytes), part, "{name}, {bytes} B at {offset}");
+            }
         }
-        assert!(load(&mut stand, BASE + 4, 4).is_ok(), "{name}");
         assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn longer_and_unaligned_reads_of_registers_violate_the_programming_model() {
+    let mut bench = Bench::new(&settings());
+    let mut function = Function::default();
+    function.bars[0] = Aperture { base: BASE, bytes: 4096 };
+    let id = bench.id;
+    for (offset, bytes) in [(4, 8), (0, 12), (0, 64), (1, 7), (0, 5), (3, 2)] {
+        let read = Header::memory_read(id, Tag(0), BusAddress(BASE + offset), bytes);
+        let arrival = bench.with(|_, port| function.sort(&read, port));
+        let abort = Answer::Refused(CompletionStatus::CompleterAbort);
+        assert_eq!(arrival, Arrival::Answered(abort), "{bytes} B at {offset}");
     }
 }
 

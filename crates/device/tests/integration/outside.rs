@@ -35,7 +35,10 @@ impl Bench {
         &mut self.stand.fabric
     }
 
-    fn with<R>(&mut self, call: impl FnOnce(&mut OutsideDevice, &mut DevicePort<'_>) -> R) -> R {
+    pub fn with<R>(
+        &mut self,
+        call: impl FnOnce(&mut OutsideDevice, &mut DevicePort<'_>) -> R,
+    ) -> R {
         let node = self.stand.endpoints[0];
         self.stand.fabric.command(node, call).unwrap()
     }

@@ -10,6 +10,8 @@ import { ServedClient } from "./served.ts";
 
 /** Time between two looks at bridge servers, ms. */
 const INTERVAL_MS = 1000;
+/** Age of what is said about a transfer from which it is taken to be gone, s. */
+const STALE_S = 10;
 
 /** A PCI function. */
 interface Function_ {
@@ -47,13 +49,18 @@ interface Stage {
 /** An event of a bridge server. */
 interface BridgeEvent {
   time?: number;
+  client?: string;
   text?: string;
+  /** Bytes of a transfer that goes on. */
+  of_bytes?: number;
   report?: { path: string; bytes: number; elapsed_ps: number; stages: Stage[] } | null;
 }
 
 interface Bridge {
   file: string;
   events: BridgeEvent[];
+  /** Of each transfer that has not ended, how far it is. */
+  moving: BridgeEvent[];
   problem: string | null;
 }
 
@@ -241,26 +248,52 @@ async function watchBridges(client: ServedClient): Promise<void> {
   }
 }
 
+/** The work of a transfer's stages, in words; nothing where there is no report. */
+function stagesOf({ report }: BridgeEvent): string {
+  if (!report) return "";
+  const share = (ps: number) => percent(ps / Math.max(report.elapsed_ps, 1));
+  const words = report.stages.map(({ stage, busy_ps, waiting_for_slot_ps }) => {
+    const waits = waiting_for_slot_ps ? `, waits ${share(waiting_for_slot_ps)}` : "";
+    return `${STAGES[stage] ?? stage} busy ${share(busy_ps)}${waits}`;
+  });
+  return words.join("; ");
+}
+
+/** The bytes that a transfer has moved, and of how many while it goes on. */
+function movedOf({ report, of_bytes }: BridgeEvent): string {
+  if (!report) return "";
+  const total = of_bytes === undefined ? "" : ` of ${size(of_bytes)}`;
+  const speed = rate((report.bytes / Math.max(report.elapsed_ps, 1)) * 1e12);
+  return `${size(report.bytes)}${total} in ${time(report.elapsed_ps)}, ${speed}`;
+}
+
+/** Transfers that go on: how far each is and what its stages do. */
+function underWay(moving: BridgeEvent[]): HTMLElement[] {
+  const now = Date.now() / 1000;
+  // A server that has ended says nothing of its transfers any more.
+  const fresh = moving.filter((it) => now - (it.time ?? 0) < STALE_S);
+  const rows = fresh.map((it) => {
+    const [value, max] = [it.report?.bytes ?? 0, it.of_bytes ?? 1];
+    const label = `transfer of ${it.client ?? "a client"}`;
+    const bar = make("progress", { value: String(value), max: String(max), "aria-label": label });
+    const name = cell(it.client ?? "");
+    return make("tr", {}, name, make("td", {}, bar), cell(movedOf(it)), cell(stagesOf(it)));
+  });
+  const head = ["client", "progress", "moved", "stages"];
+  return rows.length ? [table("Under way", head, rows, false)] : [];
+}
+
 /** A bridge server: its transfers, each with what its stages did, the newest first. */
-function bridgeOf({ file, events, problem }: Bridge): HTMLElement[] {
-  const rows = events.toReversed().map(({ time: seconds, text, report }) => {
-    const stage = ({ stage, busy_ps, waiting_for_slot_ps }: Stage): string => {
-      const share = (ps: number) => percent(ps / Math.max(report!.elapsed_ps, 1));
-      const waits = waiting_for_slot_ps ? `, waits ${share(waiting_for_slot_ps)}` : "";
-      return `${STAGES[stage] ?? stage} busy ${share(busy_ps)}${waits}`;
-    };
-    const moved = report
-      ? `${size(report.bytes)} in ${time(report.elapsed_ps)}, ` +
-        rate((report.bytes / Math.max(report.elapsed_ps, 1)) * 1e12)
-      : "";
-    const at = seconds === undefined ? "" : new Date(1000 * seconds).toLocaleTimeString();
-    const stages = report?.stages.map(stage).join("; ") ?? "";
-    return make("tr", {}, cell(at), cell(moved), cell(stages), cell(text ?? ""));
+function bridgeOf({ file, events, moving, problem }: Bridge): HTMLElement[] {
+  const rows = events.toReversed().map((it) => {
+    const at = it.time === undefined ? "" : new Date(1000 * it.time).toLocaleTimeString();
+    return make("tr", {}, cell(at), cell(movedOf(it)), cell(stagesOf(it)), cell(it.text ?? ""));
   });
   const head = ["time", "moved", "stages", "event"];
   return [
     make("h3", {}, `Bridge ${file}`),
     problem ? make("p", { class: "fault" }, problem) : make("p", { hidden: true }),
+    ...underWay(moving),
     rows.length
       ? table("Events", head, rows, false)
       : make("p", { class: "note" }, "No transfer so far."),

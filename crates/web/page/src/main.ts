@@ -170,6 +170,16 @@ function showChoices(): void {
 function showDrawing(): void {
   if (!drawn) return;
   tree.show(drawn);
+  marked();
+}
+
+/** Shows the same lab with other loads, without a frame that is late. */
+async function redraw(found: Drawn): Promise<void> {
+  drawn = found;
+  if (await tree.showBehind(found)) marked();
+}
+
+function marked(): void {
   build.drawn();
   tree.mark(store.state.flows, armed);
   byId("legend").hidden = loads.length === 0;
@@ -302,11 +312,9 @@ function live(lab: LabText): (now: DirectionLoad[]) => void {
     isDrawing = true;
     void client
       .ask({ ask: "topology", lab, loads: now })
-      .then((found) => {
+      .then(async (found) => {
         // A result that came meanwhile has loads of its own.
-        if (!isRunning || tree.hasLoads) return;
-        drawn = found;
-        showDrawing();
+        if (isRunning && !tree.hasLoads) await redraw(found);
       })
       .catch(() => {})
       .finally(() => {
@@ -372,8 +380,7 @@ async function run(): Promise<void> {
     byId("time-box").hidden = false;
     byId("time-line").replaceChildren();
     loads = lastOf(first)?.link_loads ?? [];
-    drawn = await client.ask({ ask: "topology", lab, loads });
-    showLab();
+    await redraw(await client.ask({ ask: "topology", lab, loads }));
     if (lastOf(first)?.error_count) return;
     const whole = await ran(state, lab, true);
     lastRun = { run: whole, of: keyOf(state, lab) };

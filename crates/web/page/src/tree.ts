@@ -14,6 +14,8 @@ const THIN = 1.5;
 const THICKER = 5.5;
 /** Smallest scale of the drawing; in a narrower box it scrolls. */
 const LEAST_SCALE = 0.74;
+/** Cards that a drawing gets at once where it is built up behind another: no frame is late for them. */
+const PIECE_CARDS = 24;
 
 /** Children of the tree that keep its hosts, endpoints and the way between them. */
 interface Nodes {
@@ -65,9 +67,33 @@ function label(card: SVGElement, word: string): void {
   card.append(text);
 }
 
+/** The elements of a drawing. */
+function elementsOf(svg: string): SVGSVGElement {
+  const parsed = new DOMParser().parseFromString(svg, "text/html");
+  return document.adoptNode(parsed.querySelector("svg")!);
+}
+
+/** A drawing without its cards, and pieces of these. */
+function piecesOf(drawing: string): [SVGSVGElement, string[]] {
+  // Each card follows the link to it; nothing is nested.
+  const cards = drawing.slice(0, -"</svg>".length).split(/(?=<g class="card )/);
+  const head = cards.shift() ?? "";
+  const pieces: string[] = [];
+  while (cards.length) pieces.push(cards.splice(0, PIECE_CARDS).join(""));
+  return [elementsOf(`${head}</svg>`), pieces];
+}
+
+function nextFrame(): Promise<unknown> {
+  return new Promise(requestAnimationFrame);
+}
+
 /** The drawing in its box. */
 export class Tree {
   #box: HTMLElement;
+  /** The drawing that is seen. */
+  #svg: SVGSVGElement | null = null;
+  /** Number of the drawing that was asked for last. */
+  #number = 0;
   #nodes = nothing();
   #choose: (node: string) => void;
   /** Whether switches can be chosen as well, which have no memory but can be built upon. */
@@ -78,6 +104,18 @@ export class Tree {
   constructor(box: HTMLElement, choose: (node: string) => void) {
     this.#box = box;
     this.#choose = choose;
+    const chosen = (event: Event): string | undefined =>
+      (event.target as Element).closest<SVGElement>('[role="button"]')?.dataset["node"];
+    box.addEventListener("click", (event) => {
+      const node = chosen(event);
+      if (node) this.#choose(node);
+    });
+    box.addEventListener("keydown", (event) => {
+      const node = chosen(event);
+      if (!node || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      this.#choose(node);
+    });
   }
 
   get hosts(): string[] {
@@ -91,41 +129,76 @@ export class Tree {
 
   /** Shows an element in place of a drawing. */
   blank(said: HTMLElement): void {
+    this.#number += 1;
     this.#drawn = null;
+    this.#svg = null;
     this.#nodes = nothing();
     this.#box.replaceChildren(said);
   }
 
   /** Shows a drawing. */
   show(drawn: Drawn): void {
+    this.#number += 1;
+    this.#turn(drawn, elementsOf(drawn.svg));
+  }
+
+  /**
+   * Shows a drawing once it is laid out, which takes as many frames as it has pieces; until then
+   * the one before is seen. False if another one was asked for meanwhile.
+   */
+  async showBehind(drawn: Drawn): Promise<boolean> {
+    this.#number += 1;
+    const number = this.#number;
+    const [svg, pieces] = piecesOf(drawn.svg);
+    svg.classList.add("is-coming");
+    svg.setAttribute("aria-hidden", "true");
+    this.#box.append(svg);
+    for (const piece of pieces) {
+      await nextFrame();
+      if (number !== this.#number) {
+        svg.remove();
+        return false;
+      }
+      svg.append(...elementsOf(`<svg>${piece}</svg>`).childNodes);
+    }
+    await nextFrame();
+    if (number !== this.#number) {
+      svg.remove();
+      return false;
+    }
+    svg.classList.remove("is-coming");
+    svg.removeAttribute("aria-hidden");
+    this.#turn(drawn, svg);
+    return true;
+  }
+
+  /** Makes a drawing the one that is seen. */
+  #turn(drawn: Drawn, svg: SVGSVGElement): void {
     this.#drawn = drawn;
     this.#nodes = nodesOf(drawn.topology);
     const focused = (document.activeElement as SVGElement | null)?.dataset?.["node"];
-    const parsed = new DOMParser().parseFromString(drawn.svg, "text/html");
-    const svg = parsed.querySelector("svg");
-    if (!svg) return;
     svg.setAttribute("role", "group");
     const width = Number(svg.getAttribute("width"));
     svg.style.minWidth = `${Math.round(width * LEAST_SCALE)}px`;
-    this.#box.replaceChildren(document.adoptNode(svg));
+    this.#svg = svg;
+    for (const other of [...this.#box.childNodes]) if (other !== svg) other.remove();
+    if (!svg.isConnected) this.#box.append(svg);
     for (const card of this.#cards()) {
       // Hosts and endpoints have memory; switches only pass on.
       if (card.classList.contains("switch") && !this.hasSwitches) continue;
       card.setAttribute("role", "button");
       card.setAttribute("tabindex", "0");
       card.setAttribute("aria-label", card.dataset["node"] ?? "");
-      card.addEventListener("click", () => this.#choose(card.dataset["node"]!));
-      card.addEventListener("keydown", (event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        this.#choose(card.dataset["node"]!);
-      });
       if (card.dataset["node"] === focused) card.focus();
     }
   }
 
+  #all<E extends Element>(selector: string): E[] {
+    return [...(this.#svg?.querySelectorAll<E>(selector) ?? [])];
+  }
+
   #cards(): SVGElement[] {
-    return [...this.#box.querySelectorAll<SVGElement>("[data-node]")];
+    return this.#all("[data-node]");
   }
 
   /** A node and all above it. */
@@ -147,7 +220,7 @@ export class Tree {
   mark(flows: Flow[], armed: string | null): void {
     const used = new Set(flows.flatMap(({ from, to }) => this.#way(from, to)));
     this.#arrows(flows);
-    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+    for (const link of this.#all<SVGElement>("[data-below]")) {
       link.classList.toggle("is-used", used.has(link.dataset["below"]!));
     }
     for (const card of this.#cards()) {
@@ -171,9 +244,9 @@ export class Tree {
 
   /** Draws an arrow onto each link that data cross, in their direction. */
   #arrows(flows: Flow[]): void {
-    for (const arrow of this.#box.querySelectorAll(".flow-arrow")) arrow.remove();
+    for (const arrow of this.#all(".flow-arrow")) arrow.remove();
     const paths = new Map<string, SVGPathElement[]>();
-    for (const path of this.#box.querySelectorAll<SVGPathElement>("path[data-below]")) {
+    for (const path of this.#all<SVGPathElement>("path[data-below]")) {
       const below = path.dataset["below"]!;
       paths.set(below, [...(paths.get(below) ?? []), path]);
     }
@@ -199,7 +272,7 @@ export class Tree {
         arrow.setAttribute("d", "M-6 -6L7 0L-6 6Z");
         const turn = isDown ? angle : angle + 180;
         arrow.setAttribute("transform", `translate(${at.x} ${at.y}) rotate(${turn})`);
-        this.#box.querySelector("svg")?.append(arrow);
+        this.#svg?.append(arrow);
       }
     }
   }
@@ -250,13 +323,13 @@ export class Tree {
 
   /** Whether the drawing has loads, which can be updated. */
   get hasLoads(): boolean {
-    return this.#box.querySelector(".way") !== null;
+    return this.#all(".way").length > 0;
   }
 
   /** Updates the loads of a drawing that has some, in place: colours, widths and words. */
   update(loads: DirectionLoad[]): void {
     const ways = new Map<string, SVGElement[]>();
-    for (const way of this.#box.querySelectorAll<SVGElement>(".way[data-below]")) {
+    for (const way of this.#all<SVGElement>(".way[data-below]")) {
       const below = way.dataset["below"]!;
       ways.set(below, [...(ways.get(below) ?? []), way]);
     }
@@ -291,7 +364,7 @@ export class Tree {
     for (const card of this.#cards()) {
       card.classList.toggle("is-limit", places.has(card.dataset["node"]!));
     }
-    for (const link of this.#box.querySelectorAll<SVGElement>("[data-below]")) {
+    for (const link of this.#all<SVGElement>("[data-below]")) {
       link.classList.toggle("is-limit", links.has(link.dataset["below"]!));
     }
   }

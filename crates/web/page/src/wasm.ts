@@ -25,6 +25,11 @@ interface Exports {
   crosslane_answer_bytes(): number;
 }
 
+/** An address as a number: beyond 2 GiB the module's are negative. */
+function placeOf(address: number): number {
+  return address >>> 0;
+}
+
 /** A question that has no answer, with its place in the lab file. */
 export class Unanswered extends Error {
   readonly failure: Failure;
@@ -47,7 +52,7 @@ export class Lab {
   static async of(module: WebAssembly.Module, watch: Watch = {}): Promise<Lab> {
     let exports: Exports;
     const bytesAt = (at: number, bytes: number) =>
-      new Uint8Array(exports.memory.buffer, at, bytes);
+      new Uint8Array(exports.memory.buffer, placeOf(at), bytes);
     const env = {
       crosslane_moved: (bytes: number, ps: number) => watch.moved?.(bytes, ps),
       crosslane_loaded: (at: number, bytes: number) =>
@@ -70,9 +75,9 @@ export class Lab {
   /** Answers a question, JSON for JSON. */
   answer(question: string): string {
     const bytes = new TextEncoder().encode(question);
-    const room = this.#exports.crosslane_room(bytes.length);
+    const room = placeOf(this.#exports.crosslane_room(bytes.length));
     new Uint8Array(this.#exports.memory.buffer, room, bytes.length).set(bytes);
-    const at = this.#exports.crosslane_answer();
+    const at = placeOf(this.#exports.crosslane_answer());
     const length = this.#exports.crosslane_answer_bytes();
     return new TextDecoder().decode(new Uint8Array(this.#exports.memory.buffer, at, length));
   }

@@ -32,6 +32,7 @@ class ServedPage(PageCase):
     """The page of the program, used as a user does."""
 
     folder: Path
+    log: Path
 
     @classmethod
     def serve(cls) -> str:
@@ -42,6 +43,7 @@ class ServedPage(PageCase):
             stage["waiting_for_slot_ps"] = 0
         log = cls.folder / "bridge.log"
         log.write_text(json.dumps(EVENT) + "\n")
+        cls.log = log
         words = [PROGRAM, "ui", "rosta:crosslane", "--page", SITE, "--bridge", log]
         return cls.started(words).stdout.readline().strip()
 
@@ -105,6 +107,13 @@ class ServedPage(PageCase):
             page.click("#card-run")
             expect(page.locator("#card-rate")).to_contain_text("MB/s", timeout=PATIENCE_MS)
 
+    def log_moving(self, megabytes: int) -> None:
+        """Logs how far a transfer of 4 MiB is, as a bridge server does while it goes on."""
+        report = {**EVENT["report"], "bytes": megabytes << 20}
+        event = {**EVENT, "event": "moving", "session": 1, "of_bytes": 4 << 20, "report": report}
+        with self.log.open("a") as log:
+            log.write(json.dumps({**event, "time": time.time(), "client": "rnode"}) + "\n")
+
     def test_bridges_and_cards_fit_and_can_be_read(self) -> None:
         for width, theme in [(1280, "light"), (390, "dark")]:
             with self.subTest(width=width), self.opened(width, theme) as page:
@@ -112,6 +121,11 @@ class ServedPage(PageCase):
                 bridges = page.locator("#bridges")
                 expect(bridges).to_contain_text("RDMA read busy 90.0 %; DMA busy 50.0 %")
                 expect(bridges).to_contain_text("1 MiB in 1.000 ms, 1048.6 MB/s")
+                for megabytes in [2, 3]:
+                    self.log_moving(megabytes)
+                    expect(bridges).to_contain_text(f"{megabytes} MiB of 4 MiB in 1.000 ms")
+                bar = bridges.get_by_role("progressbar", name="transfer of rnode")
+                expect(bar).to_have_attribute("value", str(3 << 20))
                 seen = page.evaluate("document.scrollingElement.scrollWidth")
                 self.assertLessEqual(seen, width)
                 check_contrasts(self, page)
