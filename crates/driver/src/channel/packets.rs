@@ -305,7 +305,8 @@ impl<B: Bus> Channel<B> {
                 Known::Gone => false,
             };
             received.next += 1;
-            while let Some(piece) = received.pieces.pop_front_if(|p| p.part.ticket <= ticket) {
+            while received.pieces.front().is_some_and(|piece| piece.part.ticket <= ticket) {
+                let Some(piece) = received.pieces.pop_front() else { break };
                 if piece.part.ticket == ticket && is_good {
                     received.add(piece);
                 }
