@@ -343,7 +343,7 @@ impl<B: Bus> Channel<B> {
         for (number, ready) in batch.iter().enumerate() {
             let user = users.get(number).copied().unwrap_or(0);
             // One report tells of a whole batch of packets; received ones have records.
-            let is_asked = !(of_packet && !users.is_empty()) || number + 1 == batch.len();
+            let is_asked = !of_packet || users.is_empty() || number + 1 == batch.len();
             let is_asked = is_asked && !self.receives_packets();
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
