@@ -113,6 +113,8 @@ module crosslane_writer
       .m_chunk(chunk)
   );
 
+  logic last_beat, is_covered, starved, fits, move, go, refused, halted;
+
   crosslane_write_heads #(
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
@@ -133,7 +135,6 @@ module crosslane_writer
 
   logic [BEAT_BITS-1:0] beats_left, beats;  // of the TLP, behind this one
   logic [LANE_BITS-1:0] lanes;  // of this beat, less 1
-  logic last_beat, is_covered, starved, fits, move, go, refused, halted;
   // Stages beside the feed's.
   stage_t stage[RING_READ_CLOCKS];
   stage_t out;

@@ -361,9 +361,10 @@ Examples:
 
 The server's policy has to give the right to it (access = \"reload\"), and its owner the program
 that reconfigures the card (`crosslane bridge serve --programmer`). The file is sent, and compared,
-before the card is touched. Transfers of the card end with an error; other cards are served meanwhile. A
-card that cannot be reloaded, or does not come back, is out of service until it is reloaded again;
-`crosslane bridge pool` says why. Once the file is there, the server ends what it has begun.")]
+before the card is touched. Transfers of the card end with an error; other cards are served
+meanwhile. A card that cannot be reloaded, or does not come back, is out of service until it is
+reloaded again; `crosslane bridge pool` says why. Once the file is there, the server ends what it
+has begun.")]
 pub struct ReloadArguments {
     /// The card: SERVER/CARD, without SERVER/ with --servers.
     #[arg(value_parser = parse_card::<CardName>)]
