@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The link end of crate `torus-link` as a process: the reference of the gateware's.
+
+Its program, the example `end_by_lines`, is built by cargo and kept in the cache (tools/cache.py) by
+the hash of its sources.
+"""
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from model import ROOT, cache
+
+CRATE = ROOT / "crates" / "torus-link"
+EXAMPLE = "end_by_lines"
+# Counters in the order of the answer.
+COUNTERS = (
+    "sent delivered repeated damaged nacks restarts timeouts trainings commands doubles discarded "
+    "stale overruns"
+).split()
+
+
+def key() -> str:
+    """The hash of everything that goes into the reference."""
+    files = [CRATE / "Cargo.toml", CRATE / "examples" / f"{EXAMPLE}.rs"]
+    return cache.key(*files, *sorted((CRATE / "src").rglob("*.rs")))
+
+
+def build(folder: Path) -> None:
+    """Builds the program into a folder."""
+    command = [os.environ.get("CARGO", "cargo"), "build", "--locked", "--quiet"]
+    command += ["--package", "crosslane-torus-link", "--example", EXAMPLE]
+    subprocess.run(command, cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    shutil.copy(target / "debug" / "examples" / EXAMPLE, folder / EXAMPLE)
+
+
+@dataclass
+class Answer:
+    """What the end has done in a clock, and its state then."""
+
+    # The frame that it sends, with its CRC.
+    frame: bytes | None
+    # Header and payload of the datagram that it delivers.
+    delivered: bytes | None
+    # In error, settled, unacknowledged, expected, time-outs in a row, credits, counters.
+    state: list[int]
+
+
+class Reference:
+    """An end; times are clocks."""
+
+    def __init__(self, lanes: int, **sizes: int):
+        names = ("channel_datagrams", "retry_datagrams", "queue_datagrams")
+        names += ("acknowledge_datagrams", "acknowledge_within", "retry_timeout", "refresh")
+        program = cache.made("reference", f"{EXAMPLE}-{key()[:20]}", build) / EXAMPLE
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True, bufsize=1)
+        self._say(" ".join(str(number) for number in (lanes, *(sizes[name] for name in names))))
+
+    def _say(self, line: str) -> None:
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def clock(self, now: int, events: list[str]) -> Answer:
+        """Lets the events of a clock happen (crates/torus-link/examples/end_by_lines.rs)."""
+        self._say(" ".join([str(now), *events]))
+        words = self.process.stdout.readline().split()
+        assert words, f"the reference has ended at clock {now}: {events}"
+        frame, delivered = (None if word == "-" else bytes.fromhex(word) for word in words[:2])
+        return Answer(frame, delivered, [int(word) for word in words[2:]])
+
+    def close(self) -> None:
+        """Ends the process."""
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
