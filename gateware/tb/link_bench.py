@@ -78,8 +78,6 @@ class Cable:
     odds: dict[str, float] = field(default_factory=dict)
     idle_odds: float = 0.0
     faults: tuple[str, ...] = FAULTS
-    # Whether skip sets are sent.
-    skips: bool = True
     # (name, fault) of all frames with a fault.
     seen: Counter = field(default_factory=Counter)
     on_way: deque = field(default_factory=deque)
@@ -99,7 +97,7 @@ class Cable:
     def wants_skip(self, begins: bool) -> bool:
         """Whether this clock belongs to a skip set, and the sender waits."""
         self.since_skip += 1
-        if self.skips and self.skip_left == 0 and begins and self.since_skip > SKIP_INTERVAL:
+        if self.skip_left == 0 and begins and self.since_skip > SKIP_INTERVAL:
             self.since_skip = 1
             self.skip_left = 3
         return self.skip_left > 0
@@ -151,6 +149,7 @@ class End:
     to_send: list[int] = field(default_factory=lambda: [0] * CHANNELS)
     source_pause: float = 0.0
     sink_pause: float = 0.0
+    tx_pause: float = 0.0
     holds: int = 0  # channels that the host does not take
     up: bool = False
     far: int = 0
@@ -167,7 +166,6 @@ class End:
         self.answer = None
         self.taken = bytearray()
         self.taken_count = 0
-        self.columns_used = 0
 
     def next_datagram(self):
         """Chooses a channel with room and a datagram; returns channel, label, payload."""
@@ -230,7 +228,8 @@ class Pair:
                 s_data |= int.from_bytes(beat, "little") << bits * n
             if self.seed.random() >= end.sink_pause:
                 m_ready |= (0xFF & ~end.holds) << 8 * n
-            end.ready = not end.cable.wants_skip(bool(begins >> n & 1))
+            skips = end.cable.wants_skip(bool(begins >> n & 1))
+            end.ready = not skips and self.seed.random() >= end.tx_pause
             tx_ready |= end.ready << n
             link_up |= end.up << n
             end.coming = self.column_for(n)
@@ -275,12 +274,12 @@ class Pair:
 
     def take_column(self, end: End, column: Column, begins: bool, clock: int) -> None:
         """Compares a column that is sent, and puts it on the cable."""
-        if not end.ready:
+        if end.cable.skip_left:
             end.cable.send_skip()
+        if not end.ready:
             return
         wanted = end.expected.popleft()
         assert column == wanted, f"end {end.number}, clock {clock}: {column}, not {wanted}"
-        end.columns_used += column[0] != IDLE
         end.cable.send(column, begins)
 
     def follow(self, end: End, happens: int, s_ready: bool, clock: int) -> None:

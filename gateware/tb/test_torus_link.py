@@ -71,10 +71,11 @@ async def all_comes(bench, pair, clocks: int):
 @cocotb.test()
 async def everything_comes_once_and_in_order(dut):
     bench, pair, seed, datagram = await prepared(dut, "clean")
-    for _ in range(cases(2)):
+    for _ in range(cases(4)):
         for end in pair.ends:
             end.to_send = [seed.randrange(4) for _ in range(CHANNELS)]
             end.source_pause, end.sink_pause = seed.choice([0, 0.5]), seed.choice([0, 0.9])
+            end.tx_pause = seed.choice([0, 0.3])
         await bench.until(lambda: pair.is_done, 400 * datagram)
     for n in range(2):
         counters = pair.counters(n)
