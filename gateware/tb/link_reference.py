@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The link end of crate `torus-link` as a process: the reference of the gateware's.
+"""The link end of crate `torus-link` as a process, and its code: the reference of the gateware's.
 
-Its program, the example `end_by_lines`, is built by cargo and kept in the cache (tools/cache.py) by
-the hash of its sources.
+The programs, two examples of the crate, are built by cargo and kept in the cache (tools/cache.py)
+by the hash of their sources.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 from model import ROOT, cache
 
 CRATE = ROOT / "crates" / "torus-link"
-EXAMPLE = "end_by_lines"
+END, CODES = EXAMPLES = ("end_by_lines", "codes")
 # Counters in the order of the answer.
 COUNTERS = (
     "sent delivered repeated damaged nacks restarts timeouts trainings commands doubles discarded "
@@ -24,17 +24,31 @@ COUNTERS = (
 
 def key() -> str:
     """The hash of everything that goes into the reference."""
-    files = [CRATE / "Cargo.toml", CRATE / "examples" / f"{EXAMPLE}.rs"]
+    files = [CRATE / "Cargo.toml", *(CRATE / "examples" / f"{name}.rs" for name in EXAMPLES)]
     return cache.key(*files, *sorted((CRATE / "src").rglob("*.rs")))
 
 
 def build(folder: Path) -> None:
-    """Builds the program into a folder."""
+    """Builds the programs into a folder."""
     command = [os.environ.get("CARGO", "cargo"), "build", "--locked", "--quiet"]
-    command += ["--package", "crosslane-torus-link", "--example", EXAMPLE]
+    command += ["--package", "crosslane-torus-link"]
+    command += [word for name in EXAMPLES for word in ("--example", name)]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    shutil.copy(target / "debug" / "examples" / EXAMPLE, folder / EXAMPLE)
+    for name in EXAMPLES:
+        shutil.copy(target / "debug" / "examples" / name, folder / name)
+
+
+def program(name: str) -> Path:
+    """Path of an example, built if it is missing."""
+    return cache.made("reference", f"torus-link-{key()[:20]}", build) / name
+
+
+def codes(kind: str) -> list[tuple[int, ...]]:
+    """The lines `encode` or `decode` of crates/torus-link/examples/codes.rs."""
+    shown = subprocess.run([program(CODES)], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    return [tuple(int(word) for word in words[1:]) for words in lines if words[0] == kind]
 
 
 @dataclass
@@ -55,9 +69,10 @@ class Reference:
     def __init__(self, lanes: int, **sizes: int):
         names = ("channel_datagrams", "retry_datagrams", "queue_datagrams")
         names += ("acknowledge_datagrams", "acknowledge_within", "retry_timeout", "refresh")
-        program = cache.made("reference", f"{EXAMPLE}-{key()[:20]}", build) / EXAMPLE
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([program], stdin=pipe, stdout=pipe, text=True, bufsize=1)
+        self.process = subprocess.Popen(
+            [program(END)], stdin=pipe, stdout=pipe, text=True, bufsize=1
+        )
         self._say(" ".join(str(number) for number in (lanes, *(sizes[name] for name in names))))
 
     def _say(self, line: str) -> None:
