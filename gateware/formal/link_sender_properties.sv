@@ -81,7 +81,7 @@ module link_sender_properties
       assert (in_flight <= sender.far);
       assert (in_flight + credit[FOLLOWED] == sender.far);
       if (take_new) assert (number == next && unacknowledged < 7'(RETRY_DATAGRAMS));
-      // What is sent again is in the window.
+      // A datagram that is sent again is in the window.
       if (take_repeat) assert (8'(number - oldest) < 8'(unacknowledged));
       if (take_restart) assert (!take_repeat && !take_new);
       if (!was_reset) begin

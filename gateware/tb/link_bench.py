@@ -44,7 +44,7 @@ FAULTS = ("error", "flip", "control", "vanish", "drop", "double", "cut")
 
 
 def damaged(columns: list[Column], fault: str, seed: random.Random) -> list[list[Column]]:
-    """What comes in place of each column of a frame with a fault."""
+    """The columns that come in place of each one of a frame with a fault."""
     columns = [list(column) for column in columns]
     at, lane = seed.randrange(len(columns)), seed.randrange(len(columns[0]))
     kind, byte = columns[at][lane]

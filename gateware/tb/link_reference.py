@@ -53,7 +53,7 @@ def codes(kind: str) -> list[tuple[int, ...]]:
 
 @dataclass
 class Answer:
-    """What the end has done in a clock, and its state then."""
+    """An end's doings in a clock, and its state then."""
 
     # The frame that it sends, with its CRC.
     frame: bytes | None

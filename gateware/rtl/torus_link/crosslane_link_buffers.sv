@@ -56,7 +56,7 @@ module crosslane_link_buffers
   logic unused;
   assign unused = &{1'b0, header.number};
 
-  // --- Out: a clock for the choice, then a beat each clock ---------------------------------------
+  // --- Out: a clock for the choice, then a beat each clock -----------------------------------
   logic [CHANNELS-1:0] waiting, chosen;
   logic [2:0] index, channel;
   logic busy, begins;

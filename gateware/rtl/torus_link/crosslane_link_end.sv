@@ -76,7 +76,7 @@ module crosslane_link_end
     end
   end
 
-  // --- What comes ----------------------------------------------------------------------------
+  // --- Arrivals ------------------------------------------------------------------------------
   localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES);
   arrival_t found, arrival;
   command_t come;

@@ -50,7 +50,7 @@ package crosslane_link_pkg;
     logic [7:0] symbol;     // K_COMMAND
   } command_t;
 
-  // What the receiving side has found, in this order within a clock.
+  // Findings of the receiving side, in this order within a clock.
   typedef struct packed {
     logic        broken;    // a frame was broken off
     logic        damaged;   // a frame was damaged

@@ -19,7 +19,7 @@ module crosslane_link_receiver
     input  logic                          rst,
     input  logic     [TIME_BITS-1:0]      now,
     input  logic                          comes_up,
-    // What is due. `choose`: a frame is chosen in this clock, `take_*`: it is this one.
+    // Commands that are due. `choose`: a frame is chosen in this clock, `take_*`: it is this one.
     input  logic                          choose,
     input  logic                          take_nack,
     input  logic                          take_restart,
@@ -81,7 +81,7 @@ module crosslane_link_receiver
     return !since[TIME_BITS-1];
   endfunction
 
-  // --- What is due ---------------------------------------------------------------------------
+  // --- Commands that are due -----------------------------------------------------------------
   localparam logic [TIME_BITS-1:0] WITHIN = TIME_BITS'(ACKNOWLEDGE_WITHIN);
   logic pending, due_begins, due_comes, flush_now;
   set_t asked, ask_now;
@@ -105,7 +105,7 @@ module crosslane_link_receiver
   assign count_channel = first_from(ask_now, '0);
   assign tell_channel = first_from((urgent != '0) ? urgent : untold, turn);
 
-  // --- What changes --------------------------------------------------------------------------
+  // --- Next state ----------------------------------------------------------------------------
   logic [CHANNELS-1:0][9:0] freed_next, delivered_next, told_next;
   set_t untold_next, urgent_next, unconfirmed_next, ask_next, confirm_next, ask_armed_next;
   set_t ask_arms;

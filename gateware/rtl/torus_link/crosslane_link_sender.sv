@@ -21,7 +21,7 @@ module crosslane_link_sender
     input  logic     [          9:0]      far_channel_datagrams,  // to 512
     // Channels that have a datagram in their queue.
     input  logic     [ CHANNELS-1:0]      queued,
-    // What may be sent now. `choose`: a frame is chosen in this clock, `take_*`: it is this one.
+    // Frames that may be sent now. `choose`: a frame is chosen in this clock, `take_*`: it is this one.
     input  logic                          choose,
     input  logic                          take_restart,
     input  logic                          take_repeat,
@@ -52,7 +52,7 @@ module crosslane_link_sender
   logic unused;
   assign unused = &{1'b0, command.symbol, command.operation};
 
-  // --- What may be sent ----------------------------------------------------------------------
+  // --- Frames that may be sent ---------------------------------------------------------------
   logic [TIME_BITS-1:0] beyond;
   logic [6:0] repeat_now;
   logic [CHANNELS-1:0] has_credit, chosen;
@@ -84,7 +84,7 @@ module crosslane_link_sender
       .index(new_channel)
   );
 
-  // --- What changes --------------------------------------------------------------------------
+  // --- Next state ----------------------------------------------------------------------------
   logic [CHANNELS-1:0][9:0] sent_next, freed_next;
   logic [9:0] ahead, in_flight;
   logic [7:0] oldest_next, gone;

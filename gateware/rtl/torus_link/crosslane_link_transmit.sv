@@ -92,7 +92,7 @@ module crosslane_link_transmit
     end
   end
 
-  // --- First stage: the column's number, reads of the memories -----------------------------------
+  // --- First stage: the column's number, reads of the memories -------------------------------
   logic active_1, is_command_1, is_new_1;
   logic [AT_BITS-1:0] at_1, beat_1;
   logic [7:0] number_1;
