@@ -179,6 +179,11 @@ async def an_end_that_breaks_the_rules_breaks_nothing_here(dut):
             pair.injected[n].extend(made_up(seed, expected, pair.lanes))
         await bench.until(lambda: not any(pair.injected), 2 * datagram)
         await bench.step(seed.choice([2, 2, 3, datagram]))
+    # All that was delivered is as it came.
+    for end in pair.ends:
+        end.holds = 0
+    await bench.step(8 * (SIZES["channel_datagrams"] + 1) * datagram)
+    assert not any(queue for end in pair.ends for queue in end.delivered)
     if is_thorough():
         assert_counted(pair, "stale doubles discarded delivered overruns damaged")
     pair.close()
