@@ -28,6 +28,8 @@ PROOFS = [
     ("arbiter", 10, 3),
     ("tag_lists", 8, 3),
     ("tag_table", 6, 2),
+    ("link_sender", 5, 1),
+    ("link_receiver", 6, 1),
     # Two clocks: all orders of their edges, for this number of steps from reset.
     ("async_fifo", 20, 0),
 ]

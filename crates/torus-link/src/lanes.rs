@@ -12,15 +12,14 @@ mod align;
 mod deframe;
 mod training;
 
-pub use align::MAX_SKEW_COLUMNS;
-pub use training::{SET_COLUMNS, VERSION};
+pub use align::{MAX_SKEW_COLUMNS, Received};
+pub use deframe::{Deframer, Event, Events};
+pub use training::{SET_COLUMNS, TrainingSet, VERSION};
 
 use crate::code::{COMMA, COMMAND, Code, Encoder, IDLE, SKIP, Symbol};
 use crate::end::{EndParameters, LinkEnd, MAX_CHANNEL_DATAGRAMS};
 use crate::frame::{Datagram, FrameBytes};
 use align::Aligner;
-use deframe::{Deframer, Event};
-use training::TrainingSet;
 
 /// Most lanes of a port.
 pub const MAX_LANES: usize = 8;

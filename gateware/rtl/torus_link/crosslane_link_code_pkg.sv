@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The 8b/10b code: groups of six and four bits, and how they are joined. Read first: Widmer and
+// Franaszek, IBM J. Res. Dev. 27 (1983) 440; docs/torus-link.md, Symbols and columns.
+
+package crosslane_link_code_pkg;
+
+  typedef struct packed {
+    logic [9:0] code;
+    logic       positive;  // the disparity behind it
+  } coded_t;
+
+  // abcdei of D.0 to D.31 at negative disparity, D.0 last.
+  localparam logic [31:0][5:0] SIX = {
+    6'b101011,
+    6'b011110,
+    6'b101110,
+    6'b001110,
+    6'b110110,
+    6'b010110,
+    6'b100110,
+    6'b110011,
+    6'b111010,
+    6'b011010,
+    6'b101010,
+    6'b001011,
+    6'b110010,
+    6'b010011,
+    6'b100011,
+    6'b011011,
+    6'b010111,
+    6'b011100,
+    6'b101100,
+    6'b001101,
+    6'b110100,
+    6'b010101,
+    6'b100101,
+    6'b111001,
+    6'b111000,
+    6'b011001,
+    6'b101001,
+    6'b110101,
+    6'b110001,
+    6'b101101,
+    6'b011101,
+    6'b100111
+  };
+  localparam logic [5:0] SIX_K28 = 6'b001111;
+  // fghj of D.x.0 to D.x.6 and D.x.P7, and of K.x.0 to K.x.7, the first last.
+  localparam logic [7:0][3:0] FOUR = {
+    4'b1110, 4'b0110, 4'b1010, 4'b1101, 4'b1100, 4'b0101, 4'b1001, 4'b1011
+  };
+  localparam logic [7:0][3:0] FOUR_K = {
+    4'b0111, 4'b1001, 4'b0101, 4'b1101, 4'b1100, 4'b1010, 4'b0110, 4'b1011
+  };
+  localparam logic [3:0] FOUR_A7 = 4'b0111;
+
+  // The code of a symbol at a disparity, and the disparity behind it. A group with more ones than
+  // zeros or fewer turns the disparity, and is inverted if it is positive; so is a balanced one
+  // that alternates.
+  function automatic coded_t encoded(logic [7:0] symbol, logic control, logic positive);
+    logic [4:0] low;
+    logic [2:0] high;
+    logic [5:0] six;
+    logic [3:0] four;
+    logic six_balanced, four_balanced, between, takes_a7;
+    coded_t result;
+    low = symbol[4:0];
+    high = symbol[7:5];
+    six = (control && low == 5'd28) ? SIX_K28 : SIX[low];
+    six_balanced = $countones(six) == 3;
+    between = positive ^ !six_balanced;
+    if (positive && (!six_balanced || low == 5'd7)) six = ~six;
+    takes_a7 = between ? (low == 5'd11 || low == 5'd13 || low == 5'd14)
+                       : (low == 5'd17 || low == 5'd18 || low == 5'd20);
+    if (control) four = FOUR_K[high];
+    else if (high == 3'd7 && takes_a7) four = FOUR_A7;
+    else four = FOUR[high];
+    four_balanced = $countones(four) == 2;
+    if (between && (!four_balanced || control || high == 3'd3)) four = ~four;
+    result.code = {six, four};
+    result.positive = between ^ !four_balanced;
+    return result;
+  endfunction
+
+endpackage

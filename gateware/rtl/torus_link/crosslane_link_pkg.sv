@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Types and constants of the torus link. Read first: docs/torus-link.md.
+
+package crosslane_link_pkg;
+
+  localparam int unsigned CHANNELS = 8;
+  localparam int unsigned PAYLOAD_BYTES = 128;
+  localparam int unsigned DATAGRAM_BYTES = 136;
+  localparam int unsigned COMMAND_BYTES = 8;
+
+  // Control symbols.
+  localparam logic [7:0] K_SKIP = 8'h1c;
+  localparam logic [7:0] K_COMMAND = 8'h5c;
+  localparam logic [7:0] K_IDLE = 8'h7c;
+  localparam logic [7:0] K_COMMA = 8'hbc;
+
+  // Columns of a training set.
+  localparam int unsigned SET_COLUMNS = 16;
+
+  typedef enum logic [2:0] {
+    OPERATION_NONE    = 3'd0,
+    OPERATION_ACK     = 3'd1,
+    OPERATION_NACK    = 3'd2,
+    OPERATION_RESTART = 3'd3,
+    OPERATION_COUNT   = 3'd4,
+    OPERATION_CONFIRM = 3'd5
+  } operation_e;
+
+  // Fields of a header that the link carries unchanged.
+  typedef struct packed {
+    logic [12:0] index;
+    logic [5:0]  tag;
+    logic [1:0]  kind;
+  } label_t;
+
+  // The header word of a datagram.
+  typedef struct packed {
+    label_t     label;
+    logic [2:0] channel;
+    logic [7:0] number;   // the sequence number
+  } header_t;
+
+  // The word of a command.
+  typedef struct packed {
+    logic [9:0] count;
+    logic [2:0] channel;
+    logic [7:0] number;     // the sequence number
+    logic [2:0] operation;
+    logic [7:0] symbol;     // K_COMMAND
+  } command_t;
+
+  // Findings of the receiving side, in this order within a clock.
+  typedef struct packed {
+    logic        broken;    // a frame was broken off
+    logic        damaged;   // a frame was damaged
+    logic        command;   // a command has come
+    logic        datagram;  // a datagram has come
+    logic [31:0] word;      // of the command, or the datagram's header
+  } arrival_t;
+
+  // Counters since the reset; they wrap.
+  typedef struct packed {
+    logic [31:0] overruns;
+    logic [31:0] stale;
+    logic [31:0] discarded;
+    logic [31:0] doubles;
+    logic [31:0] commands;
+    logic [31:0] trainings;
+    logic [31:0] timeouts;
+    logic [31:0] restarts;
+    logic [31:0] nacks;
+    logic [31:0] damaged;
+    logic [31:0] repeated;
+    logic [31:0] delivered;
+    logic [31:0] sent;
+  } link_counters_t;
+
+  // The register of a CRC behind a frame and its CRC.
+  localparam logic [31:0] CRC_RESIDUE = 32'hdebb_20e3;
+
+  // The register of the CRC of Ethernet, reflected, behind one more byte.
+  function automatic logic [31:0] crc_step(logic [31:0] register, logic [7:0] value);
+    logic [31:0] r;
+    r = register ^ 32'(value);
+    for (int unsigned n = 0; n < 8; n++) r = (r >> 1) ^ (r[0] ? 32'hedb8_8320 : '0);
+    return r;
+  endfunction
+
+endpackage
