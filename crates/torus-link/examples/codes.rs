@@ -2,10 +2,10 @@
 //! Prints the whole 8b/10b code, decimal, for the gateware's tests
 //! (`gateware/tb/link_reference.py`).
 //!
-//! * `encode P C BYTE CODE B`: the code of a symbol, data (C 0) or control (1), at negative (P 0) or
-//!   positive disparity (1), and the disparity behind it, B.
-//! * `decode P CODE KIND BYTE B`: what ten bits mean there: data (KIND 0), control (1), nothing (2),
-//!   or nothing at this disparity (3).
+//! * `encode P C BYTE CODE B`: the code of a symbol, data (C 0) or control (1), at negative (P 0)
+//!   or positive disparity (1), and the disparity behind it, B.
+//! * `decode P CODE KIND BYTE B`: what ten bits mean there: data (KIND 0), control (1), nothing
+//!   (2), or nothing at this disparity (3).
 
 use crosslane_torus_link::code::{
     COMMA, CONTROLS, Code, CodeError, Decoder, Disparity, Encoder, Symbol,
