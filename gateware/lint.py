@@ -86,7 +86,7 @@ def main() -> int:
     if cache.remembered(key):
         print("gateware/lint.py: remembered, nothing has changed since it passed")
         return 0
-    # What boards have in common is checked with each of them.
+    # Modules that boards have in common are checked with each of them.
     common = [boards.FOLDER / "rtl", STUBS]
     modules = [path for path in files if not path.stem.endswith("_pkg")]
     modules = [path for path in modules if path.parent not in common]

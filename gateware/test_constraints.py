@@ -14,7 +14,7 @@ from model import RTL  # noqa: E402
 
 FOLDER = GATEWARE / "constraints"
 CONSTRAINED = {path.stem: path for path in FOLDER.glob("*.xdc")}
-# Where levels of another clock settle; every crossing has one.
+# The module in which levels of another clock settle; every crossing has one.
 SYNCHRONIZER = "crosslane_synchronizer"
 SOURCES = {
     path.stem: re.sub(r"//.*", "", path.read_text())

@@ -14,7 +14,7 @@ from config_space import ConfigSpace
 from shim_s7_bench import HardBlock, off_the_wire
 from test_card_s7 import Host, ToTheCard
 from tlp_stream import COMPLETION_DATA, Tlp, memory_read, memory_write
-from vfio_user import Mapping, Memory
+from vfio_user import Memory, OnClientsMemory
 from wire import on_the_wire
 
 # Ports of the core whose names at a card differ.
@@ -62,7 +62,7 @@ class ToTheBoard(ToTheCard):
         self.block.to_engine.append((on_the_wire(tlp), bars, 0))
 
 
-class BoardHost(Host):
+class BoardHost(OnClientsMemory, Host):
     """A host that finds the card by its configuration space, with memory of a client's."""
 
     def __init__(self, dut, seed: int = 1):
@@ -135,25 +135,6 @@ class BoardHost(Host):
         self.dut.user_lnk_up.value = 1
         self.config.reset()
         await ClockCycles(self.dut.clk, 100)
-
-    def give_memory(self, base: int, count: int) -> None:
-        """Memory of the bench itself, in place of a client's."""
-        self.memory.mappings.append(Mapping.of_the_bench(base, count))
-        self.base = base
-
-    def load(self, address: int, count: int) -> bytes:
-        """Bytes of host memory."""
-        return self.memory.load(address, count)
-
-    def store(self, address: int, data: bytes) -> None:
-        """Puts bytes into host memory."""
-        assert self.memory.store(address, data)
-
-    def allocate(self, count: int, alignment: int) -> int:
-        """Bus address of unused host memory."""
-        at = -(-self._next_free // alignment) * alignment
-        self._next_free = at + count
-        return self.base + at
 
     def _take_write(self, tlp):
         self.moved += 1

@@ -13,7 +13,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, with_timeout
 from cocotbext.pcie.core import RootComplex
 from config_space import ConfigSpace
 from shim_us_bench import device_model
-from vfio_user import Mapping, Memory
+from vfio_user import Memory, OnClientsMemory
 
 # Clocks after which a card has answered a function-level reset.
 RESET_CLOCKS = 2000
@@ -62,7 +62,7 @@ class HostMemory:
             self.host.memory.store(address, data)
 
 
-class BoardHost:
+class BoardHost(OnClientsMemory):
     """A host that finds the card by its configuration space, as a Bus of engine_host too."""
 
     def __init__(self, dut, seed: int = 1):
@@ -153,22 +153,3 @@ class BoardHost:
     async def wait(self, clocks: int) -> None:
         """Waits for some clocks."""
         await ClockCycles(self.dut.clk, clocks)
-
-    def give_memory(self, base: int, count: int) -> None:
-        """Memory of the bench itself, in place of a client's."""
-        self.memory.mappings.append(Mapping.of_the_bench(base, count))
-        self.base = base
-
-    def load(self, address: int, count: int) -> bytes:
-        """Bytes of host memory."""
-        return self.memory.load(address, count)
-
-    def store(self, address: int, data: bytes) -> None:
-        """Puts bytes into host memory."""
-        assert self.memory.store(address, data)
-
-    def allocate(self, count: int, alignment: int) -> int:
-        """Bus address of unused host memory."""
-        at = -(-self._next_free // alignment) * alignment
-        self._next_free = at + count
-        return self.base + at

@@ -81,6 +81,33 @@ class Memory:
         return True
 
 
+class OnClientsMemory:
+    """The memory of an engine_host's Bus: a client's, or the bench's own from `base` on."""
+
+    memory: Memory
+    base: int
+    _next_free: int
+
+    def give_memory(self, base: int, count: int) -> None:
+        """Memory of the bench itself, in place of a client's."""
+        self.memory.mappings.append(Mapping.of_the_bench(base, count))
+        self.base = base
+
+    def load(self, address: int, count: int) -> bytes:
+        """Bytes of host memory."""
+        return self.memory.load(address, count)
+
+    def store(self, address: int, data: bytes) -> None:
+        """Puts bytes into host memory."""
+        assert self.memory.store(address, data)
+
+    def allocate(self, count: int, alignment: int) -> int:
+        """Bus address of unused host memory."""
+        at = -(-self._next_free // alignment) * alignment
+        self._next_free = at + count
+        return self.base + at
+
+
 class RefusedError(Exception):
     """A command that is answered with an error number."""
 

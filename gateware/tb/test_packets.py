@@ -86,7 +86,7 @@ async def started(dut, period_ps, **control):
     host = CardBus(dut, 1)
     user = User(dut, period_ps)
     await host.start()
-    # What the test before has left in the streams comes out before the reset.
+    # Data that the test before has left in the streams come out before the reset.
     while dut.user_rst_o.value:
         await RisingEdge(dut.user_clk)
     user.open.clear()

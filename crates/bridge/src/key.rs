@@ -10,6 +10,7 @@ use std::str::FromStr;
 use crate::error::{BridgeError, Result};
 use crate::stage::Stage;
 use crosslane_host::ErrorKind::{Denied, InvalidArgument};
+use crosslane_host::hex;
 
 const KEY_BYTES: usize = 32;
 /// Most bytes of a key file that are read: a key with blanks around it.
@@ -50,7 +51,7 @@ impl Key {
 
     /// Returns the key as written into a file: 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&self.0)
     }
 }
 

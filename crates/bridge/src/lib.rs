@@ -41,7 +41,7 @@ pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptio
 pub use error::BridgeError;
 pub use key::Key;
 pub use policy::{Access, Guard, Policy, is_loopback};
-pub use reload::{ImageFile, Reloaded, Reloader, Renewed, hex};
+pub use reload::{ImageFile, Reloaded, Reloader, Renewed};
 pub use report::{Mode, NaiveStep, Path, Report, Step, stages_of};
 pub use served::Served;
 pub use server::{CardChanges, Server, ServerEvent, ServerOptions};

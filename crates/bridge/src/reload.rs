@@ -75,11 +75,6 @@ pub struct Reloaded {
     pub elapsed: Picoseconds,
 }
 
-/// Returns bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Sums registered memory.
 fn sha256<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<[u8; 32]> {
     let mut sum = Sha256::new();

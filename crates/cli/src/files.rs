@@ -86,6 +86,18 @@ pub fn constants_of(lab: &Lab) -> Section {
     Section { title, blocks: vec![Block::Table(constants(&[lab]))] }
 }
 
+/// Writes the page of what was measured on a card; of a lab's card as [`write_outcome_page`].
+///
+/// # Errors
+/// A lab that cannot be read; see [`write_page`].
+pub fn write_card_page(outcome: &Outcome, card: &DeviceName, file: &OutputFile) -> Result<()> {
+    let lab = match card {
+        DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
+        _ => None,
+    };
+    write_outcome_page(outcome, lab.as_ref(), file)
+}
+
 /// Writes the page of an outcome, and of a run in a lab the lab's tree with the load of every link
 /// in the last run, and the lab's constants.
 ///

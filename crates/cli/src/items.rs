@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Args, Parser, ValueHint};
+use crosslane::host::hex;
 use crosslane::lab;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -287,7 +288,7 @@ impl Work<'_> {
             crosslane_items: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             command,
-            inputs: hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect(),
+            inputs: hex(&hash.finalize()[..16]),
             items: self.items,
             shard: shard.index,
             shards: shard.count,

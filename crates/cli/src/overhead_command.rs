@@ -3,7 +3,6 @@
 
 use clap::Args;
 use crosslane::experiment::{OverheadOptions, overhead};
-use crosslane::lab::Lab;
 use crosslane::network::MachineClock;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Outcome, Overhead, SCHEMA};
@@ -13,7 +12,7 @@ use crate::arguments::ShownArguments;
 use crate::bench::{print_outcome, run_on};
 use crate::completions::{self, Known};
 use crate::error::{CommandError, Result};
-use crate::files::{report_of, write_outcome_page};
+use crate::files::{report_of, write_card_page};
 use crate::values::whole;
 use crosslane::experiment::parse_size;
 
@@ -85,9 +84,5 @@ pub fn run(arguments: &OverheadArguments) -> Result<()> {
     });
     print_outcome(&outcome, arguments.shown.json, Notes::default())?;
     let Some(file) = file else { return Ok(()) };
-    let lab = match &name {
-        DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
-        _ => None,
-    };
-    write_outcome_page(&outcome, lab.as_ref(), &file)
+    write_card_page(&outcome, &name, &file)
 }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use clap::Args;
 use crosslane::experiment::{PacketOptions, packets, parse_size};
-use crosslane::lab::Lab;
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Outcome, Packets, SCHEMA};
 use crosslane_report::text::Notes;
@@ -15,7 +14,7 @@ use crate::bench::{print_outcome, run_on};
 use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::{CommandError, Result};
-use crate::files::{report_of, write_outcome_page};
+use crate::files::{report_of, write_card_page};
 use crate::values::whole;
 
 /// Arguments of `bench packets`.
@@ -94,11 +93,7 @@ pub fn run(arguments: &PacketsArguments) -> Result<()> {
     });
     print_outcome(&outcome, arguments.shown.json, Notes::default())?;
     if let Some(file) = file {
-        let lab = match &name {
-            DeviceName::Lab(card) => Some(Lab::load(&card.lab)?),
-            _ => None,
-        };
-        write_outcome_page(&outcome, lab.as_ref(), &file)?;
+        write_card_page(&outcome, &name, &file)?;
     }
     match wrong {
         0 => Ok(()),

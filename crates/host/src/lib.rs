@@ -14,6 +14,7 @@ mod bus;
 mod clock;
 mod error;
 mod forward;
+mod hex;
 mod layer;
 mod lock;
 mod rdma;
@@ -28,6 +29,7 @@ pub use clock::Clock;
 pub use crosslane_pcie::kind::{ErrorKind, Reason};
 pub use crosslane_pcie::kinds;
 pub use error::{BusError, BusResult, TopologyError};
+pub use hex::hex;
 pub use layer::Layer;
 pub use lock::lock;
 pub use rdma::{

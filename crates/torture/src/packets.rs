@@ -18,9 +18,9 @@ use crate::watched::WatchedBus;
 
 /// One seed in this many has packets, in all engines of a generated lab: those that leave
 /// [`PACKET_SEED`].
-pub(crate) const PACKET_SEEDS: u64 = 8;
+const PACKET_SEEDS: u64 = 8;
 /// See [`PACKET_SEEDS`].
-pub(crate) const PACKET_SEED: u64 = 5;
+const PACKET_SEED: u64 = 5;
 
 /// Time allowed for the packets of one attempt: far longer than they take, and longer than any
 /// fault that ends.
@@ -29,6 +29,11 @@ const SPAN: Picoseconds = us(20_000);
 const PAGE_BYTES: u64 = 4096;
 /// Most places of an attempt.
 const MOST_PLACES: u64 = 48;
+
+/// Whether a seed has packets.
+pub(crate) const fn has_packets(seed: u64) -> bool {
+    seed % PACKET_SEEDS == PACKET_SEED
+}
 
 /// An engine that sends packets to itself.
 pub(crate) struct Packeteer {
@@ -62,7 +67,7 @@ impl Packeteer {
             self.world.sleep(pause).await;
         }
         for kind in [ChannelKind::H2c, ChannelKind::C2h] {
-            self.give_back(kind).await;
+            self.world.give_back(&self.device, kind).await;
         }
     }
 
@@ -166,24 +171,5 @@ impl Packeteer {
             c2h.close().await.map_err(text)?;
         }
         Ok(wrong)
-    }
-
-    /// Opens and closes a channel, so that its device forgets dropped objects.
-    async fn give_back(&self, kind: ChannelKind) {
-        let own = self.world.engine(&self.device.function().name);
-        loop {
-            let opened = self.device.channel(kind, 0, ChannelOptions::default()).await;
-            let closed = match opened {
-                Ok(channel) => channel.close().await,
-                Err(error) => Err(error),
-            };
-            let Err(error) = closed else { return };
-            if self.world.is_gone(own) {
-                return;
-            }
-            let is_known = self.world.has_lately(own, Fault::cuts_off);
-            check!(Check::RightError, is_known, "nothing was done to it, and yet: {error}");
-            self.world.sleep(us(300)).await;
-        }
     }
 }

@@ -63,7 +63,7 @@ impl Pingers {
         }
         // Release what unfinished games left behind.
         for device in [&self.near, &self.far] {
-            self.give_back(device).await;
+            self.world.give_back(device, ChannelKind::Peer).await;
         }
     }
 
@@ -134,24 +134,5 @@ impl Pingers {
             back.close().await?;
         }
         Ok(errors)
-    }
-
-    /// Opens and closes the channel, so that its device forgets dropped objects.
-    async fn give_back(&self, device: &Device<WatchedBus>) {
-        let own = self.world.engine(&device.function().name);
-        loop {
-            let opened = device.channel(ChannelKind::Peer, 0, ChannelOptions::default()).await;
-            let closed = match opened {
-                Ok(channel) => channel.close().await,
-                Err(error) => Err(error),
-            };
-            let Err(error) = closed else { return };
-            if self.world.is_gone(own) {
-                return;
-            }
-            let is_known = self.world.has_lately(own, Fault::cuts_off);
-            check!(Check::RightError, is_known, "nothing was done to it, and yet: {error}");
-            self.world.sleep(us(300)).await;
-        }
     }
 }

@@ -18,7 +18,7 @@ use crate::campaign::{Count, SeedOutcome};
 use crate::check::{Check, Violation, caught, check, ended};
 use crate::fault::FaultCounts;
 use crate::line::{Line, is_nowhere};
-use crate::packets::{PACKET_SEED, PACKET_SEEDS};
+use crate::packets::has_packets;
 use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
@@ -110,7 +110,7 @@ fn run(seed: u64, setup: &Setup) -> Story {
     let count = if rng.u8(..3) == 0 { names.len().min(6) } else { names.len().min(2) };
     names.truncate(rng.usize(1..=count));
     let body = async {
-        let packets = (seed % PACKET_SEEDS == PACKET_SEED).then(|| stream(seed, Stream::Packets));
+        let packets = has_packets(seed).then(|| stream(seed, Stream::Packets));
         let AtWork { devices, mut chains, pingers, packeteers } =
             set_up(&world, &names, &mut rng, packets).await?;
         // Most seeds are short, so that many can be run; some are long.

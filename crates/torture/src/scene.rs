@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 
+use crosslane_driver::{ChannelKind, ChannelOptions, Device};
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::{Fabric, LinkId, NodeId};
 use crosslane_host::{Bus, Topology};
@@ -14,10 +15,10 @@ use crosslane_lab::{CheckedRun, EngineKind, Lab};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_random::Random;
 
-use crate::check::Check;
+use crate::check::{Check, check};
 use crate::fault::{Diary, Engines, Fault};
 use crate::lab_text::LabText;
-use crate::packets::{PACKET_SEED, PACKET_SEEDS};
+use crate::packets::has_packets;
 use crate::setup::{Note, Setup};
 use crate::watched::{Shared, WatchedBus, Witness};
 
@@ -148,6 +149,24 @@ impl World {
         1 << number.expect("it is an engine of the lab")
     }
 
+    /// Opens and closes the first channel of this kind, so that its device forgets dropped objects.
+    pub async fn give_back(&self, device: &Device<WatchedBus>, kind: ChannelKind) {
+        let own = self.engine(&device.function().name);
+        loop {
+            let closed = match device.channel(kind, 0, ChannelOptions::default()).await {
+                Ok(channel) => channel.close().await,
+                Err(error) => Err(error),
+            };
+            let Err(error) = closed else { return };
+            if self.is_gone(own) {
+                return;
+            }
+            let is_known = self.has_lately(own, Fault::cuts_off);
+            check!(Check::RightError, is_known, "nothing was done to it, and yet: {error}");
+            self.sleep(us(300)).await;
+        }
+    }
+
     /// Inspects or changes the fabric.
     pub fn fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
         self.run.upgrade().expect("tasks end before their lab").simulation().with_fabric(look)
@@ -250,7 +269,7 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
             if seed % SOCKET_SEEDS == SOCKET_SEED {
                 lab.add_sockets(&mut stream(seed, Stream::Sockets));
             }
-            if seed % PACKET_SEEDS == PACKET_SEED {
+            if has_packets(seed) {
                 lab.add_packets();
             }
             lab

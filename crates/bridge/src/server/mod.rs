@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, setters};
+use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, hex, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, select};
@@ -37,7 +37,7 @@ use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{CardKind, CardState, one_line};
 use crate::policy::{Guard, is_loopback};
-use crate::reload::{Reloader, hex};
+use crate::reload::Reloader;
 use crate::report::Report;
 use crate::served::{Core, Served};
 use crate::slots::{ClientId, Ring};

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crosslane_host::ErrorKind::{Busy, Data, Failed, LinkDown, Unsupported};
 use crosslane_host::{
     Bus, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaRegion,
-    RemoteAccess,
+    RemoteAccess, hex,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
@@ -24,7 +24,7 @@ use crate::control::Control;
 use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{CardState, ReloadRequest, Reply};
-use crate::reload::{ImageFile, hex};
+use crate::reload::ImageFile;
 use crate::stage::Stage;
 
 /// Bytes of an image that the network reads at once.

@@ -72,6 +72,12 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         let end = after(clock, shared.options.patience);
         by(clock, end, Stage::Connection, "the client takes no message", control.send(reply)).await
     };
+    let fail = async |error: BridgeError| {
+        let failure = Failure::from(error.clone());
+        let session = guest.client.0;
+        (shared.tell)(&ServerEvent::Failed { client: name.clone(), session, error });
+        send(&Reply::Failed(failure)).await
+    };
     if let Err(error) = guest.is_known() {
         send(&Reply::Failed(error.clone().into())).await?;
         return Err(error);
@@ -120,10 +126,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         (shared.tell)(&done);
                     }
                     Err(error) => {
-                        let event = ServerEvent::Failed { client: name.clone(), session, error };
-                        (shared.tell)(&event);
-                        let ServerEvent::Failed { error, .. } = event else { return Ok(()) };
-                        send(&Reply::Failed(Failure::from(error))).await?;
+                        fail(error).await?;
                         if has_begun {
                             // Its operations in flight end with the connection.
                             leave(clock, &control).await;
@@ -135,17 +138,14 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             Request::Reload(request) => {
                 guest.is_busy();
                 let (result, is_in_use) = reload::serve(shared, &control, &name, &request).await;
-                let (client, card) = (name.clone(), request.card);
                 match result {
                     Ok(reloaded) => {
+                        let (client, card) = (name.clone(), request.card);
                         (shared.tell)(&ServerEvent::Reloaded { client, card });
                         send(&reloaded).await?;
                     }
                     Err(error) => {
-                        let failure = Failure::from(error.clone());
-                        let session = guest.client.0;
-                        (shared.tell)(&ServerEvent::Failed { client, session, error });
-                        send(&Reply::Failed(failure)).await?;
+                        fail(error).await?;
                         if is_in_use {
                             leave(clock, &control).await;
                             return Ok(());

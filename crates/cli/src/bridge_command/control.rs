@@ -94,19 +94,13 @@ impl Control {
     pub async fn obey(mut self, changes: &CardChanges<AnyBus>, devices: &Devices) {
         while let Some(Asked { request, answer }) = self.0.next().await {
             let done = match request {
-                Request::Add { name, device } => match add(changes, &name, &device).await {
-                    Ok(device) => {
-                        devices.borrow_mut().insert(name, device);
-                        Ok(())
-                    }
-                    Err(why) => Err(why),
-                },
+                Request::Add { name, device } => {
+                    let added = add(changes, &name, &device).await;
+                    added.map(|device| drop(devices.borrow_mut().insert(name, device)))
+                }
                 Request::Remove { name } => {
-                    let removed = changes.remove(&name).await;
-                    if removed.is_ok() {
-                        devices.borrow_mut().remove(&name);
-                    }
-                    removed.map_err(|error| error.to_string())
+                    let removed = changes.remove(&name).await.map_err(|error| error.to_string());
+                    removed.map(|()| drop(devices.borrow_mut().remove(&name)))
                 }
             };
             // Whoever asked may have gone.

@@ -8,8 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crosslane::bridge::{Report, ServerEvent, hex};
-use crosslane::host::{Clock, lock};
+use crosslane::bridge::{Report, ServerEvent};
+use crosslane::host::{Clock, hex, lock};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
 use sd_notify::NotifyState;

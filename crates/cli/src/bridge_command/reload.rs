@@ -12,10 +12,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crosslane::bridge::messages::{MOST_ENDING_BYTES, MOST_IMAGE_BYTES, one_line};
-use crosslane::bridge::{
-    CardAddress, Client, ImageFile, MemoryPart, Reloader, Renewed, Served, hex,
-};
-use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RemoteAccess};
+use crosslane::bridge::{CardAddress, Client, ImageFile, MemoryPart, Reloader, Renewed, Served};
+use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RemoteAccess, hex};
 use crosslane::machine::{self, Address, BindOptions, Machine};
 use crosslane::network::{MachineClock, Network};
 use crosslane::open::{AnyBus, DeviceName};
@@ -189,7 +187,7 @@ impl Programs {
         let [stdout, stderr] = both.map(|file| file.map(Stdio::from));
         command.arg(image).stdin(Stdio::null());
         command.stdout(stdout.map_err(cannot)?).stderr(stderr.map_err(cannot)?);
-        // What interrupts the server must not leave a card half programmed.
+        // A signal that interrupts the server must not leave a card half programmed.
         let mut child = command.process_group(0).spawn().map_err(cannot)?;
         let status = self.ended(&mut child, end).await.map_err(cannot)?;
         let lines = last_lines(&mut log).map_err(cannot)?;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crosslane::experiment::Progress;
-use crosslane::host::lock;
+use crosslane::host::{hex, lock};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::DirectionLoad;
 
@@ -55,7 +55,7 @@ fn random_word() -> Result<String> {
     let mut bytes = [0; TOKEN_BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|error| CommandError::Failed(format!("no random numbers: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 /// Compares words in a time that does not depend on how much of them is equal.

@@ -290,7 +290,7 @@ impl<B: Bus> Channel<B> {
                 break;
             }
             let ticket = Ticket(received.next);
-            // What was posted behind a fault was cancelled with it: that is one fault.
+            // Transfers posted behind a fault were cancelled with it: that is one fault.
             let is_good = match self.results.take(ticket) {
                 Known::NotYet => break,
                 Known::Ended(outcome) => match *outcome {

@@ -56,9 +56,7 @@ impl Identities {
             let filled = derived.and_then(|derived| derived.fill(&mut bytes));
             filled.map(|()| bytes).map_err(|_| Error::General("no key can be derived".into()))
         };
-        let name: String =
-            derive(b"name")?[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("{name}.crosslane");
+        let name = format!("{}.crosslane", crosslane_host::hex(&derive(b"name")?[..16]));
         Ok(Self { name, client: pair(derive(b"client")?)?, server: pair(derive(b"server")?)? })
     }
 }

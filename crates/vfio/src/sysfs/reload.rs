@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crosslane_host::ErrorKind::{Denied, Failed, InvalidArgument, Unsupported};
-use crosslane_host::{Topology, TopologyError, setters};
+use crosslane_host::{ErrorKind, Topology, TopologyError, setters};
 use crosslane_pcie::config::registers as reg;
 
 use super::binding::{check_giving_up, is_gone, probe, release, set_override, wait_for};
@@ -179,9 +179,6 @@ fn away_and_back(
     }
     let back =
         format!("When the card is ready: echo 1 | sudo tee {}/rescan", port.folder.display());
-    let gone = |kind, why: String| {
-        SysfsError::cannot(address, kind, format!("it was removed, and {why}"), &back)
-    };
     let mut wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
     let was_down = wait.link_is_down();
     let failed = (options.reconfigure)().err();
@@ -195,7 +192,7 @@ fn away_and_back(
         (Some(why), Ok(_)) => {
             Err(SysfsError::cannot(address, Failed, format!("{why}; it is back as it was"), ""))
         }
-        (Some(why), Err(_)) => Err(gone(Failed, why)),
+        (Some(why), Err(_)) => Err(wait.gone(address, Failed, &why)),
     }
 }
 
@@ -208,11 +205,8 @@ fn restore(
     needs_down: bool,
     mut was_down: bool,
 ) -> Result<Reloaded> {
-    let &Wait { segment, port, begun, back, .. } = wait;
+    let &Wait { segment, port, begun, .. } = wait;
     let (tree, address) = (segment.tree(), function.address);
-    let gone = |kind, why: String| {
-        SysfsError::cannot(address, kind, format!("it was removed, and {why}"), back)
-    };
     if needs_down {
         wait.until("the link to go down", interrupted, || {
             was_down |= wait.link_is_down();
@@ -236,7 +230,7 @@ fn restore(
         refused.is_some() || link.exists()
     })?;
     if let Some(error) = refused {
-        return Err(gone(error.kind(), error.to_string()));
+        return Err(wait.gone(address, error.kind(), &error.to_string()));
     }
     let now = tree.read_again()?;
     let mut notes = Vec::new();
@@ -286,6 +280,11 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
+    /// Makes the error of a function that is not back.
+    fn gone(&self, address: Address, kind: ErrorKind, why: &str) -> SysfsError {
+        SysfsError::cannot(address, kind, format!("it was removed, and {why}"), self.back)
+    }
+
     /// Whether the port reports that its link is down; always false for one that does not report.
     fn link_is_down(&self) -> bool {
         let Some(express) = self.port.express() else { return false };

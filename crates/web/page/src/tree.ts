@@ -153,18 +153,14 @@ export class Tree {
     svg.classList.add("is-coming");
     svg.setAttribute("aria-hidden", "true");
     this.#box.append(svg);
-    for (const piece of pieces) {
+    // The last frame, without a piece, lays out the one before.
+    for (const piece of [...pieces, ""]) {
       await nextFrame();
       if (number !== this.#number) {
         svg.remove();
         return false;
       }
-      svg.append(...elementsOf(`<svg>${piece}</svg>`).childNodes);
-    }
-    await nextFrame();
-    if (number !== this.#number) {
-      svg.remove();
-      return false;
+      if (piece) svg.append(...elementsOf(`<svg>${piece}</svg>`).childNodes);
     }
     svg.classList.remove("is-coming");
     svg.removeAttribute("aria-hidden");
