@@ -14,7 +14,7 @@ use crosslane_driver::{
     Transfer, TransferError, TransferFault,
 };
 use crosslane_host::ErrorKind::Failed;
-use crosslane_host::{Bus, setters};
+use crosslane_host::setters;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::FutureExt;
@@ -61,12 +61,12 @@ pub(crate) struct Ended {
 }
 
 /// An order of a client: to move one chunk to the card, from it, or through its stream.
-pub(crate) struct Order<B: Bus> {
+pub(crate) struct Order {
     pub client: ClientId,
     /// Data that H2C takes from host memory.
-    pub h2c: Option<Target<B>>,
+    pub h2c: Option<Target>,
     /// Data that C2H brings to host memory.
-    pub c2h: Option<Target<B>>,
+    pub c2h: Option<Target>,
     /// Time of the card's bus by which it must be complete.
     pub deadline: Picoseconds,
     pub slots: Vec<Slot>,
@@ -75,54 +75,54 @@ pub(crate) struct Order<B: Bus> {
     pub retries: u32,
 }
 
-impl<B: Bus> Order<B> {
+impl Order {
     /// Returns the bytes that count for its client's turn: a round trip has them both ways at once.
     fn bytes(&self) -> u64 {
-        let bytes = |target: &Option<Target<B>>| target.as_ref().map_or(0, Target::bytes);
+        let bytes = |target: &Option<Target>| target.as_ref().map_or(0, Target::bytes);
         bytes(&self.h2c).max(bytes(&self.c2h))
     }
 }
 
 /// A client's orders that have still to be posted.
-struct Queue<B: Bus> {
-    orders: VecDeque<Order<B>>,
+struct Queue {
+    orders: VecDeque<Order>,
     /// Bytes that it has had, on the scale of [`Card::turn`].
     served_bytes: u64,
 }
 
 /// The queue of a card's orders.
-pub(crate) type Orders<B> = mpsc::UnboundedSender<Order<B>>;
+pub(crate) type Orders = mpsc::UnboundedSender<Order>;
 
 /// A channel with the orders posted to it, oldest first.
-struct Side<B: Bus> {
-    channel: CardChannel<B>,
+struct Side {
+    channel: CardChannel,
     posted: VecDeque<(Ticket, u64)>,
 }
 
-struct Posted<B: Bus> {
-    order: Order<B>,
+struct Posted {
+    order: Order,
     /// Sides that have not ended.
     left: u8,
     error: Option<TransferError>,
 }
 
 /// A card's orders.
-pub(crate) struct Card<B: Bus> {
-    device: Device<B>,
-    orders: mpsc::UnboundedReceiver<Order<B>>,
-    waiting: BTreeMap<ClientId, Queue<B>>,
+pub(crate) struct Card {
+    device: Device,
+    orders: mpsc::UnboundedReceiver<Order>,
+    waiting: BTreeMap<ClientId, Queue>,
     /// Bytes that the client which was picked last had been served before: one that has had nothing
     /// to do for a while begins there, without a credit.
     turn: u64,
-    posted: BTreeMap<u64, Posted<B>>,
+    posted: BTreeMap<u64, Posted>,
     next: u64,
     posted_jobs: usize,
-    h2c: Side<B>,
-    c2h: Side<B>,
+    h2c: Side,
+    c2h: Side,
 }
 
-enum Event<B: Bus> {
-    Order(Order<B>),
+enum Event {
+    Order(Order),
     /// The end of one side of a order, or of both.
     Ended(Option<End>, End),
 }
@@ -135,30 +135,30 @@ struct End {
 }
 
 /// Whether a target is in the card's memory, rather than behind its stream.
-fn in_memory<B: Bus>(target: &Target<B>) -> bool {
+fn in_memory(target: &Target) -> bool {
     matches!(target, Target::Card(..) | Target::PeerToCard(..))
 }
 
-impl<B: Bus> Side<B> {
+impl Side {
     fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
         Self { channel: CardChannel::new(kind, core, notification), posted: VecDeque::new() }
     }
 
     /// Whether it must be set up for a target, and has orders in flight.
-    fn is_busy_for(&self, target: Option<&Target<B>>) -> bool {
+    fn is_busy_for(&self, target: Option<&Target>) -> bool {
         target.is_some_and(|target| !self.channel.is_at(in_memory(target)))
             && !self.posted.is_empty()
     }
 
     /// Opens the channel for a target.
-    async fn set_up(&mut self, device: &Device<B>, target: Option<&Target<B>>) -> Result<()> {
+    async fn set_up(&mut self, device: &Device, target: Option<&Target>) -> Result<()> {
         let Some(target) = target else { return Ok(()) };
         self.channel.set_up(device, in_memory(target), LEAST_ENTRIES).await.at(Stage::Dma)
     }
 
     async fn post(
         &mut self,
-        target: Option<Target<B>>,
+        target: Option<Target>,
         deadline: Picoseconds,
         number: u64,
     ) -> Result<()> {
@@ -201,14 +201,14 @@ impl<B: Bus> Side<B> {
     }
 }
 
-impl<B: Bus> Queue<B> {
+impl Queue {
     const fn new(served_bytes: u64) -> Self {
         Self { orders: VecDeque::new(), served_bytes }
     }
 }
 
 /// Puts an order at the end of its client's queue.
-fn queue<B: Bus>(waiting: &mut BTreeMap<ClientId, Queue<B>>, turn: u64, order: Order<B>) {
+fn queue(waiting: &mut BTreeMap<ClientId, Queue>, turn: u64, order: Order) {
     let queue = waiting.entry(order.client).or_insert_with(|| Queue::new(turn));
     if queue.orders.is_empty() {
         queue.served_bytes = queue.served_bytes.max(turn);
@@ -216,9 +216,9 @@ fn queue<B: Bus>(waiting: &mut BTreeMap<ClientId, Queue<B>>, turn: u64, order: O
     queue.orders.push_back(order);
 }
 
-impl<B: Bus> Card<B> {
+impl Card {
     /// Makes a card with these settings, and the queue of its orders.
-    pub fn new(device: Device<B>, working: CardWorking) -> (Self, Orders<B>) {
+    pub fn new(device: Device, working: CardWorking) -> (Self, Orders) {
         let CardWorking { posted_jobs, notification, cores } = working;
         let (sender, orders) = mpsc::unbounded();
         let card = Self {
@@ -263,7 +263,7 @@ impl<B: Bus> Card<B> {
     }
 
     /// Waits until a side of a order has ended or a order arrives.
-    async fn next_event(&mut self) -> Event<B> {
+    async fn next_event(&mut self) -> Event {
         let Self { orders, h2c, c2h, waiting, turn, posted, posted_jobs, .. } = self;
         let is_full = posted.len() >= *posted_jobs;
         // If both channels have the same order, wait for both ends, by interrupt if so configured.
@@ -294,12 +294,12 @@ impl<B: Bus> Card<B> {
         }
     }
 
-    fn take(&mut self, order: Order<B>) {
+    fn take(&mut self, order: Order) {
         queue(&mut self.waiting, self.turn, order);
     }
 
     /// Picks the next order of the client that has been served least.
-    fn pick(&mut self) -> Option<Order<B>> {
+    fn pick(&mut self) -> Option<Order> {
         let turn = self.turn;
         self.waiting.retain(|_, queue| !queue.orders.is_empty() || queue.served_bytes > turn);
         let with_orders = self.waiting.values_mut().filter(|queue| !queue.orders.is_empty());
@@ -311,7 +311,7 @@ impl<B: Bus> Card<B> {
     }
 
     /// Puts an order back at the head of its client's queue.
-    fn put_back(&mut self, order: Order<B>) {
+    fn put_back(&mut self, order: Order) {
         let queue = self.waiting.entry(order.client);
         let queue = queue.or_insert_with(|| Queue::new(self.turn));
         queue.served_bytes = queue.served_bytes.saturating_sub(order.bytes());
@@ -343,7 +343,7 @@ impl<B: Bus> Card<B> {
         }
     }
 
-    async fn post(&mut self, order: &Order<B>) -> Result<()> {
+    async fn post(&mut self, order: &Order) -> Result<()> {
         let device = self.device.clone();
         let (h2c, c2h) = (order.h2c.as_ref(), order.c2h.as_ref());
         let is_stream = self.h2c.channel.is_at(false) && self.c2h.channel.is_at(false);
@@ -426,7 +426,7 @@ impl<B: Bus> Card<B> {
 
 /// Gives an error of the card's memory the address there: of a read the engine reports the address
 /// in the host's memory that it could not write.
-fn in_card<B: Bus>(error: TransferError, order: &Order<B>) -> TransferError {
+fn in_card(error: TransferError, order: &Order) -> TransferError {
     match &order.c2h {
         Some(Target::Card(_, _, address)) if error.fault == TransferFault::CardMemory => {
             let address = address.saturating_add(error.moved_bytes);
@@ -437,7 +437,7 @@ fn in_card<B: Bus>(error: TransferError, order: &Order<B>) -> TransferError {
 }
 
 /// Returns an order to its client.
-fn give_back<B: Bus>(order: Order<B>, result: Result<()>) {
+fn give_back(order: Order, result: Result<()>) {
     let Order { slots, ended, retries, .. } = order;
     // If the client no longer waits, dropping the message frees the slots.
     let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });

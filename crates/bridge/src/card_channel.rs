@@ -4,27 +4,26 @@
 use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, DescriptorSource, Device, DriverError, Notification,
 };
-use crosslane_host::Bus;
 
 /// Least descriptors of a channel's ring: a piece of 4 MiB in small pages.
 pub(crate) const LEAST_ENTRIES: u32 = 1024;
 
 /// An open channel and its configuration.
-struct Open<B: Bus> {
-    channel: Channel<B>,
+struct Open {
+    channel: Channel,
     card_memory: bool,
     entries: u32,
 }
 
 /// H2C 0 or C2H 0 of a card, opened as its next transfer needs it.
-pub(crate) struct CardChannel<B: Bus> {
+pub(crate) struct CardChannel {
     pub kind: ChannelKind,
     core: u16,
     notification: Notification,
-    open: Option<Open<B>>,
+    open: Option<Open>,
 }
 
-impl<B: Bus> CardChannel<B> {
+impl CardChannel {
     pub const fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
         Self { kind, core, notification, open: None }
     }
@@ -35,7 +34,7 @@ impl<B: Bus> CardChannel<B> {
     }
 
     /// Returns the channel, if it is open.
-    pub fn channel(&mut self) -> Option<&mut Channel<B>> {
+    pub fn channel(&mut self) -> Option<&mut Channel> {
         self.open.as_mut().map(|open| &mut open.channel)
     }
 
@@ -50,7 +49,7 @@ impl<B: Bus> CardChannel<B> {
     /// be in flight in it.
     pub async fn set_up(
         &mut self,
-        device: &Device<B>,
+        device: &Device,
         card_memory: bool,
         entries: u32,
     ) -> Result<(), DriverError> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::{Data, Timeout};
-use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaConnection, RdmaRegion};
+use crosslane_host::{Clock, DmaMemory, Rdma, RdmaConnection, RdmaRegion};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, LocalBoxFuture, select};
 use sha2::{Digest, Sha256};
@@ -29,15 +29,15 @@ pub trait ImageFile: io::Write {
 }
 
 /// A card that was reconfigured and is open again.
-pub struct Renewed<B: Bus> {
+pub struct Renewed {
     /// The card.
-    pub card: Served<B>,
+    pub card: Served,
     /// The last lines that the program which reconfigured it has written.
     pub said: String,
 }
 
 /// Reconfigures cards of a server: knows the devices behind their names, and the program for each.
-pub trait Reloader<B: Bus> {
+pub trait Reloader {
     /// Checks that a card can be reconfigured here.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait Reloader<B: Bus> {
         &'a self,
         card: &'a str,
         image: Box<dyn ImageFile>,
-    ) -> LocalBoxFuture<'a, Result<Renewed<B>, String>>;
+    ) -> LocalBoxFuture<'a, Result<Renewed, String>>;
 }
 
 /// A reload as the client sees it.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use crosslane_driver::Device;
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{AnyMemory, Bus, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess};
 
 use crate::card::Orders;
 use crate::error::{At, BridgeError, Result};
@@ -15,24 +15,24 @@ use crate::report::Path;
 use crate::stage::Stage;
 
 /// A card for a server.
-pub enum Served<B: Bus> {
+pub enum Served {
     /// A card with a DMA engine.
-    Engine(Device<B>),
+    Engine(Device),
     /// Memory of this node. The network reads and writes it directly, without slots; a round trip
     /// is copied from slot to slot.
-    Memory(B::Memory),
+    Memory(AnyMemory),
     /// No memory: it takes data, of which nothing is kept, and gives zeros. What is left is the
     /// cost of the network and the bridge.
     Null,
 }
 
-impl<B: Bus> From<Device<B>> for Served<B> {
-    fn from(device: Device<B>) -> Self {
+impl From<Device> for Served {
+    fn from(device: Device) -> Self {
         Self::Engine(device)
     }
 }
 
-impl<B: Bus> fmt::Debug for Served<B> {
+impl fmt::Debug for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Engine(device) => write!(f, "Engine({})", device.function().name),
@@ -43,15 +43,15 @@ impl<B: Bus> fmt::Debug for Served<B> {
 }
 
 /// The far side of a card's slots.
-pub(crate) enum Core<B: Bus, G> {
+pub(crate) enum Core<G> {
     /// The device, and the queue of its orders.
-    Engine(Device<B>, Orders<B>),
+    Engine(Device, Orders),
     /// Memory that the network reaches.
     Memory(G),
     Null,
 }
 
-impl<B: Bus> Served<B> {
+impl Served {
     /// Returns the reason for which this cannot be served, if there is one.
     pub(crate) fn problem(&self) -> Option<String> {
         match self {
@@ -66,7 +66,7 @@ impl<B: Bus> Served<B> {
     }
 
     /// Returns the engine.
-    pub(crate) const fn device(&self) -> Option<&Device<B>> {
+    pub(crate) const fn device(&self) -> Option<&Device> {
         match self {
             Self::Engine(device) => Some(device),
             Self::Memory(_) | Self::Null => None,
@@ -74,10 +74,10 @@ impl<B: Bus> Served<B> {
     }
 }
 
-impl<B: Bus, G: RdmaRegion<Memory = B::Memory>> Core<B, G> {
+impl<G: RdmaRegion<Memory = AnyMemory>> Core<G> {
     /// Registers memory that stands for a card with the network.
-    pub async fn of_memory<R: Rdma<Memory = B::Memory, Region = G>>(
-        memory: &B::Memory,
+    pub async fn of_memory<R: Rdma<Memory = AnyMemory, Region = G>>(
+        memory: &AnyMemory,
         rdma: &R,
     ) -> Result<Self> {
         let region = rdma.register(memory, RemoteAccess::NONE).await;
@@ -93,7 +93,7 @@ impl<B: Bus, G: RdmaRegion<Memory = B::Memory>> Core<B, G> {
     }
 
     /// Returns the engine.
-    pub const fn device(&self) -> Option<&Device<B>> {
+    pub const fn device(&self) -> Option<&Device> {
         match self {
             Self::Engine(device, _) => Some(device),
             Self::Memory(_) | Self::Null => None,

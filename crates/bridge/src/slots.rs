@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use crosslane_driver::{Buffer, Device};
-use crosslane_host::{Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess, lock};
+use crosslane_host::{AnyMemory, Bus, NearEnd, PageSize, Rdma, RdmaRegion, RemoteAccess, lock};
 use futures_channel::oneshot;
 
 use crate::error::{At, Result};
@@ -187,25 +187,25 @@ impl Drop for Membership {
 }
 
 /// A ring: its memory, registered with the FPGA and the network, and its credits.
-pub(crate) struct Ring<B: Bus, R: Rdma<Memory = B::Memory>> {
+pub(crate) struct Ring<R: Rdma<Memory = AnyMemory>> {
     /// The engine's registration, if there is an engine.
-    pub buffer: Option<Buffer<B>>,
+    pub buffer: Option<Buffer>,
     pub region: R::Region,
     pub credits: Arc<Credits>,
     pub slot_bytes: u64,
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
+impl<R: Rdma<Memory = AnyMemory>> fmt::Debug for Ring<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ring({} slots of {} B)", self.credits.count, self.slot_bytes)
     }
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
+impl<R: Rdma<Memory = AnyMemory>> Ring<R> {
     /// Allocates the memory and registers it with the network, for this access of others, and with
     /// an engine.
     pub async fn new(
-        device: Option<&Device<B>>,
+        device: Option<&Device>,
         rdma: &R,
         (slots, slot_bytes): (usize, u64),
         access: RemoteAccess,
@@ -229,7 +229,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
         NearEnd { region: self.region.clone(), offset_bytes: slot.start() }
     }
 
-    pub fn memory(&self) -> &B::Memory {
+    pub fn memory(&self) -> &AnyMemory {
         self.region.memory()
     }
 }

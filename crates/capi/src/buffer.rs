@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use crosslane::driver::Buffer;
 use crosslane::host::{ErrorKind, PageSize};
-use crosslane::open::{AnyBus, AnyMemory};
+use crosslane::open::VfioMemory;
 
 use crate::device::{DeviceObject, crosslane_device};
 use crate::error::{Failure, Result, guard};
@@ -64,7 +64,7 @@ pub(crate) struct BufferObject {
     session: Rc<SessionObject>,
     /// Keeps the device open.
     _owner: Rc<dyn Any>,
-    pub buffer: Buffer<AnyBus>,
+    pub buffer: Buffer,
     /// The program's memory, as long as the buffer; NULL if it is the library's alone.
     memory: *mut u8,
 }
@@ -79,7 +79,7 @@ impl BufferObject {
     pub fn insert(
         session: &Rc<SessionObject>,
         owner: Rc<dyn Any>,
-        buffer: Buffer<AnyBus>,
+        buffer: Buffer,
         memory: *mut u8,
     ) -> Result<*mut crosslane_buffer> {
         let session = Rc::clone(session);
@@ -321,13 +321,12 @@ pub unsafe extern "C" fn crosslane_buffer_address(
 ) -> c_int {
     guard("crosslane_buffer_address", || {
         let object = handle::get::<BufferObject>(buffer)?;
-        let found = match (object.is_registered(), object.buffer.memory()) {
+        let found = match (object.is_registered(), object.buffer.memory().downcast()) {
             (true, _) => object.memory.cast(),
-            (false, AnyMemory::Vfio(memory)) => {
+            (false, Some::<&VfioMemory>(memory)) => {
                 ptr::with_exposed_provenance_mut(memory.pages().mapped().address())
             }
-            // Cards have the bus's memory, never the network's.
-            (false, AnyMemory::Lab(_) | AnyMemory::Network(_)) => {
+            (false, None) => {
                 let sentence = "a lab's memory is simulated, and has no address here; use \
                                 crosslane_buffer_read and crosslane_buffer_write";
                 return Err(Failure::new(ErrorKind::Unsupported, sentence));

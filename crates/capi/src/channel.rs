@@ -14,7 +14,6 @@ use crosslane::driver::{
     Notification, Target, Ticket, Transfer, TransferError,
 };
 use crosslane::host::ErrorKind;
-use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 
 use crate::buffer::{BufferObject, crosslane_buffer};
@@ -161,7 +160,7 @@ enum Held {
 }
 
 pub(crate) struct State {
-    pub channel: Channel<AnyBus>,
+    pub channel: Channel,
     /// Transfers whose completion was not polled, in the order in which they were posted.
     pending: VecDeque<(Ticket, Request)>,
     event: Option<Event>,
@@ -272,7 +271,7 @@ pub unsafe extern "C" fn crosslane_channel_close(channel: *mut crosslane_channel
 
 impl ChannelObject {
     /// Makes the driver's transfer of the caller's.
-    fn made(&self, asked: &crosslane_transfer) -> Result<(Transfer<AnyBus>, Request)> {
+    fn made(&self, asked: &crosslane_transfer) -> Result<(Transfer, Request)> {
         if asked.flags & !CROSSLANE_TRANSFER_CARD_TO_CARD != 0 {
             let sentence = format!("there are no such transfer flags {:#x}", asked.flags);
             return Err(Failure::argument(sentence));
@@ -364,7 +363,7 @@ impl ChannelObject {
 
     fn post_made(
         &self,
-        batch: &[Transfer<AnyBus>],
+        batch: &[Transfer],
         requests: impl IntoIterator<Item = Request>,
     ) -> Result<()> {
         let mut state = self.state.borrow_mut();
@@ -632,7 +631,7 @@ pub unsafe extern "C" fn crosslane_channel_fd(
         let object = handle::get::<ChannelObject>(channel)?;
         let unsupported = |why| Err(Failure::new(ErrorKind::Unsupported, why));
         let bus = object.device.session.bus();
-        if matches!(bus, AnyBus::Lab(_)) {
+        if bus.downcast::<crosslane::lab::LabBus>().is_some() {
             return unsupported(
                 "a lab has no descriptor to wait on: its time stands while the program waits \
                  elsewhere; use crosslane_channel_wait",

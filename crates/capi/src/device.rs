@@ -5,7 +5,6 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crosslane::driver::{Device, StreamSource, fill_pattern};
-use crosslane::open::AnyBus;
 
 use crate::error::{Failure, Result, guard};
 use crate::handle::{self, Handled};
@@ -77,7 +76,7 @@ sized!(crosslane_description, crosslane_check);
 /// Object behind a handle on a device.
 pub(crate) struct DeviceObject {
     pub session: Rc<SessionObject>,
-    pub device: Device<AnyBus>,
+    pub device: Device,
     card: usize,
 }
 

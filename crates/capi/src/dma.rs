@@ -7,7 +7,6 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crosslane::bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions};
-use crosslane::open::AnyBus;
 
 use crate::device::{DeviceObject, crosslane_device};
 use crate::error::{Failure, Result, guard};
@@ -71,7 +70,7 @@ sized!(crosslane_dma_attr, crosslane_dma_job);
 /// Object behind a handle on local DMA.
 struct DmaObject {
     device: Rc<DeviceObject>,
-    dma: RefCell<LocalDma<AnyBus>>,
+    dma: RefCell<LocalDma>,
 }
 
 impl Handled for DmaObject {
@@ -132,7 +131,7 @@ pub unsafe extern "C" fn crosslane_dma_close(dma: *mut crosslane_dma) -> c_int {
 ///
 /// # Safety
 /// The memory of the job is NULL or has its bytes, readable or writable, and apart from each other.
-unsafe fn made<'a>(asked: &crosslane_dma_job) -> Result<Job<'a, AnyBus>> {
+unsafe fn made<'a>(asked: &crosslane_dma_job) -> Result<Job<'a>> {
     let bytes = asked.bytes;
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
     let from = || {

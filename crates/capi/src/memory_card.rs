@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 
 use crosslane::driver::MemoryCard;
-use crosslane::open::AnyBus;
 
 use crate::error::guard;
 use crate::handle::{self, Handled};
@@ -45,7 +44,7 @@ sized!(crosslane_memory_card_counters);
 /// Object behind a handle on a memory card.
 struct MemoryCardObject {
     session: Rc<SessionObject>,
-    card: MemoryCard<AnyBus>,
+    card: MemoryCard,
 }
 
 impl Handled for MemoryCardObject {

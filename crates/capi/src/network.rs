@@ -106,7 +106,7 @@ sized!(crosslane_network_attr, crosslane_message);
 
 /// A message that was posted and not waited for.
 struct Flight {
-    posted: InFlight<AnyBus>,
+    posted: InFlight,
     wr_id: u64,
     total_bytes: u64,
     _buffer: Rc<BufferObject>,
@@ -115,7 +115,7 @@ struct Flight {
 /// Object behind a handle on a network processor.
 struct NetworkObject {
     session: Rc<SessionObject>,
-    processor: NetworkProcessor<AnyBus>,
+    processor: NetworkProcessor,
     /// By kind and key.
     flights: RefCell<BTreeMap<(u32, Key), Flight>>,
 }
@@ -135,7 +135,7 @@ impl SessionObject {
         });
         host.map_or_else(
             || self.bus().clone(),
-            |(simulation, host)| AnyBus::Lab(simulation.bus(host)),
+            |(simulation, host)| AnyBus::new(simulation.bus(host)),
         )
     }
 }

@@ -6,7 +6,6 @@ use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 
 use crosslane::driver::{Peer, PeerMemory, PeerOptions, ReceiveQueuePolicy};
-use crosslane::open::AnyBus;
 
 use crate::device::{DeviceObject, crosslane_check, crosslane_device};
 use crate::error::{Failure, Result, guard};
@@ -69,14 +68,14 @@ pub(crate) struct PeerObject {
     sender: Rc<DeviceObject>,
     /// Keeps the target open.
     _target: Rc<DeviceObject>,
-    pub peer: Peer<AnyBus>,
+    pub peer: Peer,
     pub has_credits: bool,
 }
 
 /// Object behind a handle on a peer's memory.
 pub(crate) struct PeerMemoryObject {
     reader: Rc<DeviceObject>,
-    pub memory: PeerMemory<AnyBus>,
+    pub memory: PeerMemory,
 }
 
 impl Handled for PeerObject {

@@ -6,7 +6,6 @@ use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
 use crosslane::driver::{SlotReceiver, SlotSender};
-use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 
 use crate::error::{Failure, guard};
@@ -32,13 +31,13 @@ pub struct crosslane_slot_receiver {
 /// Object behind a handle on a sender.
 struct SenderObject {
     window: Rc<WindowObject>,
-    sender: RefCell<SlotSender<AnyBus>>,
+    sender: RefCell<SlotSender>,
 }
 
 /// Object behind a handle on a receiver.
 struct ReceiverObject {
     window: Rc<WindowObject>,
-    receiver: RefCell<SlotReceiver<AnyBus>>,
+    receiver: RefCell<SlotReceiver>,
 }
 
 impl Handled for SenderObject {

@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use crosslane::driver::{Contents, Window, WindowOptions};
 use crosslane::host::{ErrorKind, Mapping};
-use crosslane::open::AnyBus;
 
 use crate::error::{Failure, Result, guard};
 use crate::handle::{self, Handled};
@@ -57,7 +56,7 @@ sized!(crosslane_window_attr);
 /// Object behind a handle on a window.
 pub(crate) struct WindowObject {
     pub session: Rc<SessionObject>,
-    pub window: Window<AnyBus>,
+    pub window: Window,
 }
 
 impl Handled for WindowObject {

@@ -80,7 +80,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<()> {
         card.map_err(CommandError::failed)
     })?;
     bench.on_cards(&session, (&jobs(arguments, None), "runs"), async |options| {
-        Ok((options.name().to_owned(), mmio(bus, &card, options).await?))
+        Ok((options.name().to_owned(), mmio(&card, options).await?))
     })
 }
 

@@ -26,7 +26,7 @@ use crosslane_driver::{
 };
 use crosslane_host::{PageSize, kinds};
 use crosslane_lab::Stuck;
-use crosslane_open::{AnyBus, OpenError};
+use crosslane_open::OpenError;
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
@@ -119,12 +119,12 @@ impl Session {
 #[derive(Clone, Debug)]
 pub struct Device {
     session: Session,
-    device: crosslane_driver::Device<AnyBus>,
+    device: crosslane_driver::Device,
 }
 
 impl Device {
     /// Returns the device, for calls that do not wait or have no blocking form.
-    pub const fn inner(&self) -> &crosslane_driver::Device<AnyBus> {
+    pub const fn inner(&self) -> &crosslane_driver::Device {
         &self.device
     }
 
@@ -137,7 +137,7 @@ impl Device {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<AnyBus>, Error> {
+    pub fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer, Error> {
         self.session.run(self.device.buffer(bytes, pages))
     }
 
@@ -159,7 +159,7 @@ impl Device {
 /// An open channel. Dropping it closes it; [`close`](Self::close) waits for that.
 pub struct Channel {
     session: Session,
-    channel: crosslane_driver::Channel<AnyBus>,
+    channel: crosslane_driver::Channel,
 }
 
 impl Channel {
@@ -167,7 +167,7 @@ impl Channel {
     ///
     /// # Errors
     /// A transfer that the channel does not support, or too many.
-    pub fn post(&mut self, transfers: &[Transfer<AnyBus>]) -> Result<Vec<Ticket>, Error> {
+    pub fn post(&mut self, transfers: &[Transfer]) -> Result<Vec<Ticket>, Error> {
         self.session.run(self.channel.post(transfers))
     }
 
@@ -183,7 +183,7 @@ impl Channel {
     ///
     /// # Errors
     /// Those of [`post`](Self::post) and [`wait`](Self::wait).
-    pub fn transfer(&mut self, transfer: Transfer<AnyBus>) -> Result<Completed, Error> {
+    pub fn transfer(&mut self, transfer: Transfer) -> Result<Completed, Error> {
         self.session.run(self.channel.transfer(transfer))
     }
 

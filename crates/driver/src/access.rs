@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crosslane_host::ErrorKind::{Failed, NotFound, Unsupported};
 use crosslane_host::{
-    Bus, BusError, ErrorKind, FunctionInfo, PageSize, RegisterAddress, Segment, lock,
+    AnyBus, AnyMemory, Bus, BusError, ErrorKind, FunctionInfo, PageSize, RegisterAddress, Segment,
+    Topology, lock,
 };
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::RoutingId;
@@ -35,8 +36,8 @@ pub(crate) struct Circuit {
 
 /// Finds the function of that number, or the endpoint of that name, and returns it with all
 /// functions of the tree.
-fn find<B: Bus>(
-    bus: &B,
+fn find(
+    bus: &AnyBus,
     place: &str,
     what: &str,
     is_wanted: impl Fn(&FunctionInfo) -> bool,
@@ -55,11 +56,11 @@ fn find<B: Bus>(
     Err(DriverError::refused(place, NotFound, format!("there is no such {what}; {have}")))
 }
 
-pub(crate) fn find_function<B: Bus>(bus: &B, id: RoutingId) -> Result<(Access, Vec<FunctionInfo>)> {
+pub(crate) fn find_function(bus: &AnyBus, id: RoutingId) -> Result<(Access, Vec<FunctionInfo>)> {
     find(bus, &id.to_string(), "function", |info| info.id == id)
 }
 
-pub(crate) fn find_endpoint<B: Bus>(bus: &B, name: &str) -> Result<Access> {
+pub(crate) fn find_endpoint(bus: &AnyBus, name: &str) -> Result<Access> {
     let is_wanted = |info: &FunctionInfo| info.name == name && info.port_type == PortType::Endpoint;
     Ok(find(bus, name, "endpoint", is_wanted)?.0)
 }
@@ -80,9 +81,9 @@ impl Access {
 
     /// Checks that the function is a circuit of that kind, enables its memory space and lets
     /// `describe` read what it can do. Restores it if it is of no use.
-    pub async fn open<B: Bus, T>(
+    pub async fn open<T>(
         &self,
-        bus: &B,
+        bus: &AnyBus,
         circuit: &Circuit,
         describe: impl Future<Output = Result<T>>,
     ) -> Result<T> {
@@ -115,7 +116,7 @@ impl Access {
         Ok(())
     }
 
-    async fn check<B: Bus>(&self, bus: &B, circuit: &Circuit) -> Result<()> {
+    async fn check(&self, bus: &AnyBus, circuit: &Circuit) -> Result<()> {
         let Circuit { name, id: (register, want), .. } = *circuit;
         let id = self.read(bus, register).await?;
         if id != want {
@@ -135,7 +136,7 @@ impl Access {
     }
 
     /// Sets and clears bits of the command register, and returns what it was.
-    pub fn change_command<B: Bus>(&self, bus: &B, set: u32, clear: u32) -> Result<u32> {
+    pub fn change_command(&self, bus: &AnyBus, set: u32, clear: u32) -> Result<u32> {
         let id = self.function.id;
         let before = bus.config_read(id, reg::COMMAND).map_err(|error| self.failed(error))?;
         let written = bus.config_write(id, reg::COMMAND, before & !clear | set, LOW_HALF);
@@ -148,17 +149,17 @@ impl Access {
         RegisterAddress { function, bar: REGISTER_BAR, offset_bytes }
     }
 
-    pub async fn read<B: Bus>(&self, bus: &B, offset: u32) -> Result<u32> {
+    pub async fn read(&self, bus: &AnyBus, offset: u32) -> Result<u32> {
         bus.read_register(self.register(offset)).await.map_err(|error| self.failed(error))
     }
 
-    pub async fn write<B: Bus>(&self, bus: &B, offset: u32, value: u32) -> Result<()> {
+    pub async fn write(&self, bus: &AnyBus, offset: u32, value: u32) -> Result<()> {
         bus.write_register(self.register(offset), value).await.map_err(|error| self.failed(error))
     }
 
     /// Writes registers and reads them back: a write is posted, and nothing else would notice that
     /// a link lost it.
-    pub async fn set<B: Bus>(&self, bus: &B, registers: &[(u32, u32)]) -> Result<()> {
+    pub async fn set(&self, bus: &AnyBus, registers: &[(u32, u32)]) -> Result<()> {
         for &(register, value) in registers {
             self.write(bus, register, value).await?;
         }
@@ -173,31 +174,31 @@ impl Access {
         Ok(())
     }
 
-    pub fn allocate<B: Bus>(&self, bus: &B, bytes: u64, pages: PageSize) -> Result<B::Memory> {
+    pub fn allocate(&self, bus: &AnyBus, bytes: u64, pages: PageSize) -> Result<AnyMemory> {
         bus.allocate(bytes, pages).map_err(|error| self.failed(error))
     }
 
-    pub async fn pin<B: Bus>(&self, bus: &B, memory: &B::Memory) -> Result<Vec<Segment>> {
+    pub async fn pin(&self, bus: &AnyBus, memory: &AnyMemory) -> Result<Vec<Segment>> {
         bus.pin(self.function.id, memory).await.map_err(|error| self.failed(error))
     }
 
-    pub async fn unpin<B: Bus>(&self, bus: &B, memory: &B::Memory) -> Result<()> {
+    pub async fn unpin(&self, bus: &AnyBus, memory: &AnyMemory) -> Result<()> {
         bus.unpin(self.function.id, memory).await.map_err(|error| self.failed(error))
     }
 
     /// Pins memory and makes a buffer of it.
-    pub async fn buffer<B: Bus>(
+    pub async fn buffer(
         &self,
-        bus: &B,
-        memory: B::Memory,
-        retired: &Retired<B::Memory>,
-    ) -> Result<Buffer<B>> {
+        bus: &AnyBus,
+        memory: AnyMemory,
+        retired: &Retired,
+    ) -> Result<Buffer> {
         let segments = self.pin(bus, &memory).await?;
         Ok(Buffer::new(bus.clone(), &self.function, memory, segments, Arc::clone(retired)))
     }
 
     /// Unpins the memory of dropped buffers and channels.
-    pub async fn unpin_retired<B: Bus>(&self, bus: &B, retired: &Retired<B::Memory>) -> Result<()> {
+    pub async fn unpin_retired(&self, bus: &AnyBus, retired: &Retired) -> Result<()> {
         loop {
             let next = lock(retired).pop();
             let Some(memory) = next else { return Ok(()) };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use bytemuck::{AnyBitPattern, NoUninit};
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, DmaMemory, ErrorKind, FunctionInfo, Segment, lock};
+use crosslane_host::{AnyBus, AnyMemory, Bus, DmaMemory, ErrorKind, FunctionInfo, Segment, lock};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::claims::Claims;
@@ -19,7 +19,7 @@ use crate::error::{DriverError, Result};
 pub(crate) const MAX_DESCRIPTOR_BYTES: u64 = 1 << 30;
 
 /// Memory to be unpinned later: unpinning takes time, and a drop cannot wait.
-pub(crate) type Retired<M> = Arc<Mutex<Vec<M>>>;
+pub(crate) type Retired = Arc<Mutex<Vec<AnyMemory>>>;
 
 /// Checks that the segments named by the bus cover exactly `bytes`.
 pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(), String> {
@@ -32,20 +32,20 @@ pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(
 }
 
 /// Registered memory, shared by its buffers and claims.
-pub(crate) struct Registered<B: Bus> {
-    bus: B,
+pub(crate) struct Registered {
+    bus: AnyBus,
     device: String,
     pub function: RoutingId,
-    memory: B::Memory,
+    memory: AnyMemory,
     segments: Vec<Segment>,
     /// Offset in the memory at which each segment begins.
     starts: Vec<u64>,
     claims: Mutex<Claims>,
     is_registered: AtomicBool,
-    retired: Retired<B::Memory>,
+    retired: Retired,
 }
 
-impl<B: Bus> Registered<B> {
+impl Registered {
     fn refused(&self, kind: ErrorKind, problem: impl Into<String>) -> DriverError {
         DriverError::refused(format!("a buffer of {}", self.device), kind, problem)
     }
@@ -92,7 +92,7 @@ impl<B: Bus> Registered<B> {
     }
 }
 
-impl<B: Bus> Drop for Registered<B> {
+impl Drop for Registered {
     fn drop(&mut self) {
         if self.is_registered.load(Ordering::Acquire) {
             lock(&self.retired).push(self.memory.clone());
@@ -101,13 +101,13 @@ impl<B: Bus> Drop for Registered<B> {
 }
 
 /// A part of a buffer that belongs to the device until this is dropped.
-pub(crate) struct Claim<B: Bus> {
-    registered: Arc<Registered<B>>,
+pub(crate) struct Claim {
+    registered: Arc<Registered>,
     part: Range<u64>,
     device_writes: bool,
 }
 
-impl<B: Bus> Drop for Claim<B> {
+impl Drop for Claim {
     fn drop(&mut self) {
         lock(&self.registered.claims).give_back(&self.part, self.device_writes);
     }
@@ -119,24 +119,24 @@ impl<B: Bus> Drop for Claim<B> {
 /// transfers that only read may share it. For its buffer a transfer ends when its channel notices:
 /// in `post`, `wait`, `poll`, `cancel` or `close`.
 #[derive(Clone)]
-pub struct Buffer<B: Bus> {
-    registered: Arc<Registered<B>>,
+pub struct Buffer {
+    registered: Arc<Registered>,
 }
 
-impl<B: Bus> fmt::Debug for Buffer<B> {
+impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size_bytes = self.size_bytes();
         write!(f, "Buffer({size_bytes} B of {})", self.registered.device)
     }
 }
 
-impl<B: Bus> Buffer<B> {
+impl Buffer {
     pub(crate) fn new(
-        bus: B,
+        bus: AnyBus,
         function: &FunctionInfo,
-        memory: B::Memory,
+        memory: AnyMemory,
         segments: Vec<Segment>,
-        retired: Retired<B::Memory>,
+        retired: Retired,
     ) -> Self {
         let ends = segments.iter().scan(0, |offset, segment| {
             let start = *offset;
@@ -165,7 +165,7 @@ impl<B: Bus> Buffer<B> {
 
     /// Returns its memory, for programs of other languages that use it in place. What they read and
     /// write there is not checked against transfers in flight.
-    pub fn memory(&self) -> &B::Memory {
+    pub fn memory(&self) -> &AnyMemory {
         &self.registered.memory
     }
 
@@ -231,7 +231,7 @@ impl<B: Bus> Buffer<B> {
     ///
     /// # Errors
     /// A transfer is in flight: the registration then ends when the last clone is dropped.
-    pub async fn unregister(self) -> Result<B::Memory> {
+    pub async fn unregister(self) -> Result<AnyMemory> {
         let registered = &self.registered;
         {
             let claims = lock(&registered.claims);
@@ -252,12 +252,12 @@ impl<B: Bus> Buffer<B> {
         Ok(registered.memory.clone())
     }
 
-    pub(crate) fn registered(&self) -> &Arc<Registered<B>> {
+    pub(crate) fn registered(&self) -> &Arc<Registered> {
         &self.registered
     }
 
     /// Gives a part to the device.
-    pub(crate) fn claim(&self, part: Range<u64>, device_writes: bool) -> Result<Claim<B>> {
+    pub(crate) fn claim(&self, part: Range<u64>, device_writes: bool) -> Result<Claim> {
         let registered = &self.registered;
         registered.check_within(&part)?;
         let mut claims = lock(&registered.claims);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::ErrorKind::{Busy, Failed, InvalidArgument, Unsupported};
-use crosslane_host::{Bus, lock, setters};
+use crosslane_host::{Bus, Topology, lock, setters};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 use smart_default::SmartDefault;
@@ -77,13 +77,13 @@ pub struct ReceiveQueueCounters {
 }
 
 /// A receive queue in use until this is dropped.
-struct Lane<B: Bus> {
-    target: Device<B>,
+struct Lane {
+    target: Device,
     number: u8,
 }
 
-impl<B: Bus> Lane<B> {
-    fn take(target: &Device<B>) -> Result<Self> {
+impl Lane {
+    fn take(target: &Device) -> Result<Self> {
         let shared = target.shared();
         let mut given = lock(&shared.given);
         let Some(free) = given.lanes.iter().position(|&taken| !taken) else {
@@ -96,18 +96,18 @@ impl<B: Bus> Lane<B> {
     }
 }
 
-impl<B: Bus> Drop for Lane<B> {
+impl Drop for Lane {
     fn drop(&mut self) {
         lock(&self.target.shared().given).lanes[usize::from(self.number)] = false;
     }
 }
 
 /// A sender's peer channel and the receive queue that it writes to.
-pub(crate) struct Connection<B: Bus> {
-    sender: Device<B>,
+pub(crate) struct Connection {
+    sender: Device,
     /// Number of the sender's peer channel.
     channel: u8,
-    lane: Lane<B>,
+    lane: Lane,
     address: BusAddress,
     /// Bus address of the sender's registers as the receive queue sees it, to which it writes
     /// credits.
@@ -122,7 +122,7 @@ pub(crate) struct Connection<B: Bus> {
     begins_anew: AtomicBool,
 }
 
-impl<B: Bus> Connection<B> {
+impl Connection {
     /// Name for messages: `lane 2 of fpga3`.
     pub fn place(&self) -> String {
         format!("receive queue {} of {}", self.lane.number, self.lane.target.function().name)
@@ -305,8 +305,8 @@ impl<B: Bus> Connection<B> {
 }
 
 /// Writes credit window and aperture of a peer channel.
-async fn set_window<B: Bus>(
-    sender: &Device<B>,
+async fn set_window(
+    sender: &Device,
     number: u8,
     window_bytes: u32,
     aperture_bytes: u32,
@@ -323,10 +323,10 @@ const RESTARTED: u32 = channel::control::RELAXED_ORDERING.mask();
 /// Restarts an idle channel, and with a peer channel its receive queue, so that both count from 0.
 /// On return everything that the device sent before has arrived in host memory. The channel does
 /// not run.
-pub(crate) async fn restart<B: Bus>(
-    device: &Device<B>,
+pub(crate) async fn restart(
+    device: &Device,
     (kind, number): (ChannelKind, u8),
-    connection: Option<&Connection<B>>,
+    connection: Option<&Connection>,
 ) -> Result<()> {
     let registers = channel_registers((kind, number));
     let with_credits = connection.filter(|connection| connection.credits);
@@ -362,18 +362,18 @@ pub(crate) async fn restart<B: Bus>(
 
 /// A connection from one engine's peer channel to a receive queue of another. The queue is free
 /// again when this is closed, or when this and every transfer to it are gone.
-pub struct Peer<B: Bus> {
-    connection: Arc<Connection<B>>,
+pub struct Peer {
+    connection: Arc<Connection>,
     plan: Plan,
 }
 
-impl<B: Bus> fmt::Debug for Peer<B> {
+impl fmt::Debug for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Peer({} at {})", self.connection.place(), self.address())
     }
 }
 
-impl<B: Bus> Peer<B> {
+impl Peer {
     /// Returns the address of the receive queue, for the command port of the sender's user circuit.
     pub fn address(&self) -> BusAddress {
         self.connection.address()
@@ -385,7 +385,7 @@ impl<B: Bus> Peer<B> {
     }
 
     /// Returns the target for a transfer of `bytes` on the sender's peer channel.
-    pub fn target(&self, bytes: u64) -> Target<B> {
+    pub fn target(&self, bytes: u64) -> Target {
         Target::Bus(self.address(), bytes)
     }
 
@@ -445,11 +445,11 @@ impl<B: Bus> Peer<B> {
 }
 
 /// See [`Device::connect`].
-pub(crate) async fn connect<B: Bus>(
-    sender: &Device<B>,
-    target: &Device<B>,
+pub(crate) async fn connect(
+    sender: &Device,
+    target: &Device,
     options: PeerOptions,
-) -> Result<Peer<B>> {
+) -> Result<Peer> {
     let number = options.channel;
     let (shared, wanted) = (sender.shared(), target.function());
     let have = shared.description.peer_channels;
@@ -489,11 +489,7 @@ pub(crate) async fn connect<B: Bus>(
 }
 
 /// Sets up both ends of a new connection.
-async fn begin<B: Bus>(
-    sender: &Device<B>,
-    number: u8,
-    connection: &Arc<Connection<B>>,
-) -> Result<()> {
+async fn begin(sender: &Device, number: u8, connection: &Arc<Connection>) -> Result<()> {
     let shared = sender.shared();
     if let Some(options) = shared.open_channel((ChannelKind::Peer, number)) {
         payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(connection))?;
@@ -504,7 +500,7 @@ async fn begin<B: Bus>(
     connection.begin_at_command_port().await
 }
 
-fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<()> {
+fn refuse_second_connection(sender: &Device, number: u8) -> Result<()> {
     let Some(connection) = sender.shared().connection(number) else { return Ok(()) };
     let place = sender.shared().place((ChannelKind::Peer, number));
     let problem = format!("it is connected to {} already", connection.place());
@@ -512,11 +508,7 @@ fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<()
 }
 
 /// Claims a receive queue of the target.
-fn claim<B: Bus>(
-    sender: &Device<B>,
-    target: &Device<B>,
-    options: PeerOptions,
-) -> Result<Connection<B>> {
+fn claim(sender: &Device, target: &Device, options: PeerOptions) -> Result<Connection> {
     let lane = Lane::take(target)?;
     let window_bytes = target.description().lane_window_bytes;
     let bar = target.function().bars.iter().find(|bar| bar.index == WINDOW_BAR);
@@ -546,9 +538,9 @@ fn claim<B: Bus>(
 }
 
 /// Returns whether a channel is now connected to something else, or must restart its account.
-pub(crate) fn has_changed<B: Bus>(
-    applied: Option<&Weak<Connection<B>>>,
-    current: Option<&Arc<Connection<B>>>,
+pub(crate) fn has_changed(
+    applied: Option<&Weak<Connection>>,
+    current: Option<&Arc<Connection>>,
 ) -> bool {
     match (applied, current) {
         (None, None) => false,

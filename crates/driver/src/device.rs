@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize};
+use crosslane_host::{AnyBus, AnyMemory, Bus, Call, DmaMemory, FunctionInfo, PageSize};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, global};
@@ -74,42 +74,49 @@ pub struct Description {
 /// once each and come back when they are dropped; close them if the device may need to be told, or
 /// the next one opened tells it.
 #[derive(Clone)]
-pub struct Device<B: Bus> {
-    bus: B,
-    shared: Arc<Shared<B>>,
+pub struct Device {
+    bus: AnyBus,
+    shared: Arc<Shared>,
 }
 
-impl<B: Bus> fmt::Debug for Device<B> {
+impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({} at {})", self.function().name, self.function().id)
     }
 }
 
-impl<B: Bus> Device<B> {
+impl Device {
     /// Opens the engine of a function: checks that it is one and that its version matches, then
     /// enables memory space, bus mastering and interrupts. Open a function only once: clones of a
     /// device know each other's channels, two openings do not.
     ///
     /// # Errors
     /// No such function, no engine there, another version, or a refusal by the platform.
-    pub async fn open(bus: B, function: RoutingId) -> Result<Self> {
-        let (access, functions) = find_function(&bus, function)?;
-        let description = access.open(&bus, &ENGINE, describe(&bus, &access)).await?;
-        access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
-        let shared = Arc::new(Shared::new(bus.clone(), access, description, functions));
-        bus.enable_interrupts(function, description.vectors)
-            .await
-            .map_err(|source| shared.bus_error(source))?;
-        Ok(Self { bus, shared })
+    pub async fn open(bus: impl Bus, function: RoutingId) -> Result<Self> {
+        Self::on(AnyBus::new(bus), function).await
+    }
+
+    fn on(bus: AnyBus, function: RoutingId) -> Call<'static, Result<Self>> {
+        Box::pin(async move {
+            let (access, functions) = find_function(&bus, function)?;
+            let description = access.open(&bus, &ENGINE, describe(&bus, &access)).await?;
+            access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
+            let shared = Arc::new(Shared::new(bus.clone(), access, description, functions));
+            bus.enable_interrupts(function, description.vectors)
+                .await
+                .map_err(|source| shared.bus_error(source))?;
+            Ok(Self { bus, shared })
+        })
     }
 
     /// Opens an engine by its function's name in the tree.
     ///
     /// # Errors
     /// See [`open`](Self::open); for an unknown name the error lists the endpoints.
-    pub async fn open_by_name(bus: B, name: &str) -> Result<Self> {
+    pub async fn open_by_name(bus: impl Bus, name: &str) -> Result<Self> {
+        let bus = AnyBus::new(bus);
         let id = find_endpoint(&bus, name)?.function.id;
-        Self::open(bus, id).await
+        Self::on(bus, id).await
     }
 
     /// Returns the same device with register accesses made by another core of the host.
@@ -118,7 +125,7 @@ impl<B: Bus> Device<B> {
     }
 
     /// Returns the bus that it was opened on.
-    pub fn bus(&self) -> &B {
+    pub fn bus(&self) -> &AnyBus {
         &self.bus
     }
 
@@ -149,13 +156,13 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>> {
+    pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer> {
         if bytes == 0 {
             return Err(self.shared.refused(InvalidArgument, "a buffer of 0 B is not possible"));
         }
         // Memory given back goes first: the new buffer may need its room.
         self.unpin_retired().await?;
-        self.register(self.shared.access.allocate(&self.bus, bytes, pages)?).await
+        self.register_any(self.shared.access.allocate(&self.bus, bytes, pages)?).await
     }
 
     /// Registers memory: pins it and lets this device reach it. Memory registered with several
@@ -163,7 +170,11 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// The memory cannot be pinned, or has no bytes.
-    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
+    pub async fn register(&self, memory: impl DmaMemory) -> Result<Buffer> {
+        self.register_any(AnyMemory::new(memory)).await
+    }
+
+    async fn register_any(&self, memory: AnyMemory) -> Result<Buffer> {
         if memory.size_bytes() == 0 {
             return Err(self.shared.refused(InvalidArgument, "memory of 0 B cannot be registered"));
         }
@@ -175,13 +186,13 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No such channel, one that is already open, or options that it does not support.
-    pub async fn channel(
+    pub fn channel(
         &self,
         kind: ChannelKind,
         number: u8,
         options: ChannelOptions,
-    ) -> Result<Channel<B>> {
-        Channel::open(self.clone(), (kind, number), options).await
+    ) -> Call<'static, Result<Channel>> {
+        Box::pin(Channel::open(self.clone(), (kind, number), options))
     }
 
     /// Claims a receive queue of `target` for this device's peer channel `number` and sets up the
@@ -189,8 +200,8 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No free receive queue, no path (with the plan's reason), or a target in another host.
-    pub async fn connect(&self, target: &Self, options: PeerOptions) -> Result<Peer<B>> {
-        connection::connect(self, target, options).await
+    pub fn connect<'a>(&'a self, target: &'a Self, options: PeerOptions) -> Call<'a, Result<Peer>> {
+        Box::pin(connection::connect(self, target, options))
     }
 
     /// Opens memory behind a BAR of another function, such as the window into the memory of a card
@@ -200,12 +211,12 @@ impl<B: Bus> Device<B> {
     ///
     /// # Errors
     /// No such function or BAR below the same host, or no path (with the plan's reason).
-    pub async fn peer_memory(&self, function: RoutingId, bar: u8) -> Result<PeerMemory<B>> {
-        peer_memory::open(self, function, bar).await
+    pub fn peer_memory(&self, function: RoutingId, bar: u8) -> Call<'_, Result<PeerMemory>> {
+        Box::pin(peer_memory::open(self, function, bar))
     }
 
     /// Returns a handle on the user circuit.
-    pub fn user(&self) -> User<B> {
+    pub fn user(&self) -> User {
         User::new(self.clone())
     }
 
@@ -218,7 +229,7 @@ impl<B: Bus> Device<B> {
         self.write(engine::GLOBAL + global::CONTROL, reset).await
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<B>> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
@@ -248,7 +259,7 @@ impl<B: Bus> Device<B> {
 }
 
 /// Reads an engine's capabilities.
-async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<Description> {
+async fn describe(bus: &AnyBus, access: &Access) -> Result<Description> {
     let read = async |register: u32| access.read(bus, engine::GLOBAL + register).await;
     let (counts, sizes) = (read(global::COUNTS).await?, read(global::SIZES).await?);
     let description = Description {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crosslane_host::Bus;
+use crosslane_host::{AnyBus, Bus};
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::memory_card as map;
 
@@ -66,25 +66,31 @@ impl fmt::Display for CardMetrics {
 }
 
 /// An open memory card.
-pub struct MemoryCard<B: Bus> {
-    bus: B,
+pub struct MemoryCard {
+    bus: AnyBus,
     access: Access,
     banks: u32,
     fifo_window_bytes: u32,
 }
 
-impl<B: Bus> MemoryCard<B> {
+impl MemoryCard {
     /// Opens the card by its function's name in the tree: checks that it is a memory card and
     /// enables its memory space.
     ///
     /// # Errors
     /// No such function, no such card there, another version, or a refusal by the platform.
-    pub async fn open_by_name(bus: B, name: &str) -> Result<Self> {
+    pub async fn open_by_name(bus: impl Bus, name: &str) -> Result<Self> {
+        let bus = AnyBus::new(bus);
         let access = find_endpoint(&bus, name)?;
         let sizes = access.open(&bus, &CARD, access.read(&bus, map::SIZES)).await?;
         let banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
         let fifo_window_bytes = map::sizes::FIFO_WINDOW_BYTES.get(sizes);
         Ok(Self { bus, access, banks, fifo_window_bytes })
+    }
+
+    /// Returns the bus that it was opened on.
+    pub fn bus(&self) -> &AnyBus {
+        &self.bus
     }
 
     /// Returns its function.
@@ -101,7 +107,7 @@ impl<B: Bus> MemoryCard<B> {
     ///
     /// # Errors
     /// See [`Window::open`].
-    pub fn window(&self, options: WindowOptions) -> Result<Window<B>> {
+    pub fn window(&self, options: WindowOptions) -> Result<Window> {
         Window::open(self.bus.clone(), self.function(), options)
     }
 

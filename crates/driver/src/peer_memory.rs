@@ -7,8 +7,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crosslane_host::Bus;
 use crosslane_host::ErrorKind::{Busy, InvalidArgument, Unsupported};
+use crosslane_host::{Bus, Topology};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::channel::Target;
@@ -17,8 +17,8 @@ use crate::error::{DriverError, Result};
 use crate::plan::{Addressing, PathEnd, Plan};
 
 /// The BAR as the reader sees it.
-struct Region<B: Bus> {
-    reader: Device<B>,
+struct Region {
+    reader: Device,
     function: RoutingId,
     bar: u8,
     /// Name for messages: `BAR2 of fpga2`.
@@ -32,24 +32,19 @@ struct Region<B: Bus> {
 
 /// Memory behind a BAR of another function below the same host, for the H2C channels of one device.
 /// Clones are the same memory.
-pub struct PeerMemory<B: Bus> {
-    region: Arc<Region<B>>,
+#[derive(Clone)]
+pub struct PeerMemory {
+    region: Arc<Region>,
     plan: Plan,
 }
 
-impl<B: Bus> Clone for PeerMemory<B> {
-    fn clone(&self) -> Self {
-        Self { region: Arc::clone(&self.region), plan: self.plan.clone() }
-    }
-}
-
-impl<B: Bus> fmt::Debug for PeerMemory<B> {
+impl fmt::Debug for PeerMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PeerMemory({} at {})", self.region.place, self.region.base)
     }
 }
 
-impl<B: Bus> PeerMemory<B> {
+impl PeerMemory {
     /// Returns the size of the BAR in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.region.bytes
@@ -61,13 +56,13 @@ impl<B: Bus> PeerMemory<B> {
     }
 
     /// Returns the target for a transfer of a part, in bytes, on an H2C channel of the reader.
-    pub fn target(&self, part: Range<u64>) -> Target<B> {
+    pub fn target(&self, part: Range<u64>) -> Target {
         Target::Peer(self.clone(), part)
     }
 
     /// Returns the target for a transfer of a part, in bytes, into the reader's own memory from
     /// address `card` on, on its H2C channel that was opened for that memory.
-    pub fn target_in_card(&self, part: Range<u64>, card: u64) -> Target<B> {
+    pub fn target_in_card(&self, part: Range<u64>, card: u64) -> Target {
         Target::PeerToCard(self.clone(), part, card)
     }
 
@@ -90,7 +85,7 @@ impl<B: Bus> PeerMemory<B> {
     }
 
     /// Checks that a device may read a part.
-    pub(crate) fn check(&self, reader: &Device<B>, part: &Range<u64>) -> Result<()> {
+    pub(crate) fn check(&self, reader: &Device, part: &Range<u64>) -> Result<()> {
         let region = &self.region;
         let refused = |problem| Err(DriverError::refused(&region.place, InvalidArgument, problem));
         let (own, of) = (reader.function(), region.reader.function());
@@ -119,11 +114,7 @@ impl<B: Bus> PeerMemory<B> {
 }
 
 /// See [`Device::peer_memory`].
-pub(crate) async fn open<B: Bus>(
-    reader: &Device<B>,
-    function: RoutingId,
-    bar: u8,
-) -> Result<PeerMemory<B>> {
+pub(crate) async fn open(reader: &Device, function: RoutingId, bar: u8) -> Result<PeerMemory> {
     let (shared, bus, own) = (reader.shared(), reader.bus(), reader.function());
     let functions = bus.functions().map_err(|error| shared.bus_error(error.into()))?;
     let Some(peer) = functions.iter().find(|info| info.id == function) else {

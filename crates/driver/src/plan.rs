@@ -215,7 +215,7 @@ impl Plan {
     ///
     /// # Errors
     /// An unknown function, a link that is down, or two ends that are the same.
-    pub fn new(topology: &impl Topology, from: PathEnd, to: PathEnd) -> Result<Self, PlanError> {
+    pub fn new(topology: &dyn Topology, from: PathEnd, to: PathEnd) -> Result<Self, PlanError> {
         let functions = topology.functions()?;
         let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
         let (path, turn) = way(&functions, from, to, redirects)?;
@@ -277,7 +277,7 @@ impl Plan {
     /// # Errors
     /// See [`new`](Self::new).
     pub fn of_reads(
-        topology: &impl Topology,
+        topology: &dyn Topology,
         reader: PathEnd,
         memory: PathEnd,
     ) -> Result<Self, PlanError> {
@@ -331,7 +331,7 @@ enum Turn {
 /// routes by its untranslated address; an IOMMU sits where devices' requests reach the root
 /// complex.
 fn addressing(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     from: PathEnd,
     turn: &Turn,
 ) -> Result<Addressing, TopologyError> {
@@ -345,7 +345,7 @@ fn addressing(
 /// Finds the known constants of the IOMMU for the function at an end of a path: for requests that
 /// it sends along the path or, if one end is memory, for its reads.
 fn known_iommu(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     ends: [PathEnd; 2],
     turn: &Turn,
 ) -> Result<Option<IoTranslation>, TopologyError> {
@@ -450,7 +450,7 @@ fn is_link(upper: &FunctionInfo, lower: &FunctionInfo) -> bool {
 
 /// Finds the upper port of the slowest link of the path, and its rate.
 fn slowest(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     path: &[FunctionInfo],
 ) -> Result<(String, LinkRate), PlanError> {
     let mut slowest: Option<(String, LinkRate)> = None;
@@ -477,7 +477,7 @@ fn slowest(
 }
 
 /// Finds the upper port of a link of the path that is down. Ports below it cannot be read.
-pub(crate) fn link_down(topology: &impl Topology, path: &[FunctionInfo]) -> Option<String> {
+pub(crate) fn link_down(topology: &dyn Topology, path: &[FunctionInfo]) -> Option<String> {
     let uppers = path.iter().filter(|info| info.port_type.is_above_its_link());
     let is_down = |info: &&FunctionInfo| {
         Port::new(topology, info).and_then(|port| port.link_is_down()).unwrap_or(false)
@@ -488,7 +488,7 @@ pub(crate) fn link_down(topology: &impl Topology, path: &[FunctionInfo]) -> Opti
 /// Returns the largest payload that all these ports take, in bytes, and the name of the port that
 /// sets it.
 pub(crate) fn least_payload(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     ports: &[FunctionInfo],
 ) -> Result<(u32, String), TopologyError> {
     let mut least = (MOST_PAYLOAD_BYTES, String::new());
@@ -504,7 +504,7 @@ pub(crate) fn least_payload(
 
 /// Returns every port of the path between two ends.
 pub(crate) fn path(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     from: PathEnd,
     to: PathEnd,
 ) -> Result<Vec<FunctionInfo>, PlanError> {
@@ -514,7 +514,7 @@ pub(crate) fn path(
 
 /// Returns the path in an earlier state of the tree; skips functions that have gone since.
 pub(crate) fn path_as_it_was(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     functions: &[FunctionInfo],
     from: PathEnd,
     to: PathEnd,
@@ -531,7 +531,7 @@ pub(crate) fn path_as_it_was(
 /// # Errors
 /// A port does not support it: then nothing is changed.
 pub fn set_max_payload_on_path(
-    topology: &impl Topology,
+    topology: &dyn Topology,
     from: PathEnd,
     to: PathEnd,
     bytes: u32,
@@ -542,7 +542,7 @@ pub fn set_max_payload_on_path(
         return Err(PlanError::NoPayloadSize { bytes });
     }
     let path = path(topology, from, to)?;
-    let mut ports: Vec<(&FunctionInfo, Port<'_, _>, u32)> = Vec::new();
+    let mut ports: Vec<(&FunctionInfo, Port<'_>, u32)> = Vec::new();
     for info in &path {
         if ports.iter().any(|(other, ..)| other.id == info.id) {
             continue;

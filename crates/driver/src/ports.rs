@@ -27,15 +27,15 @@ const DETECTED: [&str; 4] =
     ["correctable error", "non-fatal error", "fatal error", "unsupported request"];
 
 /// One function's configuration space.
-pub(crate) struct Port<'a, T: Topology> {
-    topology: &'a T,
+pub(crate) struct Port<'a> {
+    topology: &'a dyn Topology,
     id: RoutingId,
     express: u16,
 }
 
-impl<'a, T: Topology> Port<'a, T> {
+impl<'a> Port<'a> {
     /// Finds the function's PCI Express capability.
-    pub fn new(topology: &'a T, info: &FunctionInfo) -> Result<Self, TopologyError> {
+    pub fn new(topology: &'a dyn Topology, info: &FunctionInfo) -> Result<Self, TopologyError> {
         let id = info.id;
         let read = |offset| topology.config_read(id, offset);
         if let Some(express) = config::find_capability(reg::CAPABILITY_PCI_EXPRESS, read)? {

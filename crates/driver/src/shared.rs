@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::ErrorKind::{Busy, InvalidArgument};
-use crosslane_host::{Bus, BusError, ErrorKind, FunctionInfo, lock};
+use crosslane_host::{AnyBus, AnyMemory, Bus, BusError, ErrorKind, FunctionInfo, lock};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine;
 
@@ -21,15 +21,15 @@ pub(crate) type ChannelKey = (ChannelKind, u8);
 
 /// Resources of a channel that was dropped without a close: the device may use them until the
 /// channel has been restarted.
-pub(crate) struct Abandoned<B: Bus> {
+pub(crate) struct Abandoned {
     /// Ring and status block.
-    pub memories: Vec<B::Memory>,
+    pub memories: Vec<AnyMemory>,
     /// Claimed parts of buffers.
-    pub claims: Vec<Claim<B>>,
+    pub claims: Vec<Claim>,
 }
 
 /// Resources that are given out.
-pub(crate) struct GivenOut<B: Bus> {
+pub(crate) struct GivenOut {
     /// Open channels with their options.
     pub channels: HashMap<ChannelKey, ChannelOptions>,
     /// Interrupt vectors in use.
@@ -37,9 +37,9 @@ pub(crate) struct GivenOut<B: Bus> {
     /// Receive queues in use.
     pub lanes: Vec<bool>,
     /// Connection of each peer channel.
-    pub connections: Vec<Weak<Connection<B>>>,
+    pub connections: Vec<Weak<Connection>>,
     /// Channels that were dropped without a close.
-    pub abandoned: HashMap<ChannelKey, Abandoned<B>>,
+    pub abandoned: HashMap<ChannelKey, Abandoned>,
     pub command_port: CommandPort,
 }
 
@@ -55,19 +55,19 @@ pub(crate) struct CommandPort {
 }
 
 /// State shared by all handles of one engine.
-pub(crate) struct Shared<B: Bus> {
-    bus: B,
+pub(crate) struct Shared {
+    bus: AnyBus,
     pub access: Access,
     pub description: Description,
     /// Every function of the tree when the device was opened.
     pub functions: Vec<FunctionInfo>,
-    pub given: Mutex<GivenOut<B>>,
-    pub retired: Retired<B::Memory>,
+    pub given: Mutex<GivenOut>,
+    pub retired: Retired,
 }
 
-impl<B: Bus> Shared<B> {
+impl Shared {
     pub fn new(
-        bus: B,
+        bus: AnyBus,
         access: Access,
         description: Description,
         functions: Vec<FunctionInfo>,
@@ -112,7 +112,7 @@ impl<B: Bus> Shared<B> {
     }
 
     /// Returns the connection of a peer channel.
-    pub fn connection(&self, number: u8) -> Option<Arc<Connection<B>>> {
+    pub fn connection(&self, number: u8) -> Option<Arc<Connection>> {
         lock(&self.given).connections.get(usize::from(number))?.upgrade()
     }
 
@@ -166,27 +166,27 @@ impl<B: Bus> Shared<B> {
     }
 }
 
-impl<B: Bus> Drop for Shared<B> {
+impl Drop for Shared {
     /// Abandons memory that the device may still write, which is never given back.
     fn drop(&mut self) {
         let given = self.given.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (_, abandoned) in given.abandoned.drain() {
-            self.bus.abandon(abandoned);
+            self.bus.abandon(Box::new(abandoned));
         }
     }
 }
 
 /// A channel that is open until this is dropped.
-pub(crate) struct OpenChannel<B: Bus> {
-    pub shared: Arc<Shared<B>>,
+pub(crate) struct OpenChannel {
+    pub shared: Arc<Shared>,
     pub key: ChannelKey,
     /// Interrupt vector of the channel, if it has one.
     pub vector: Option<u16>,
 }
 
-impl<B: Bus> OpenChannel<B> {
+impl OpenChannel {
     /// Takes a channel, and a vector for it.
-    pub fn take(shared: &Arc<Shared<B>>, key: ChannelKey, options: ChannelOptions) -> Result<Self> {
+    pub fn take(shared: &Arc<Shared>, key: ChannelKey, options: ChannelOptions) -> Result<Self> {
         let (kind, number) = key;
         let have = shared.channels(kind);
         if number >= have {
@@ -219,7 +219,7 @@ impl<B: Bus> OpenChannel<B> {
     }
 }
 
-impl<B: Bus> Drop for OpenChannel<B> {
+impl Drop for OpenChannel {
     fn drop(&mut self) {
         let mut given = lock(&self.shared.given);
         given.channels.remove(&self.key);

@@ -54,13 +54,13 @@ fn unpacked(slot: &[u8; SLOT_BYTES as usize], lap: u16) -> Option<Vec<u8>> {
 
 /// A ring in memory: the slots, then 8 B with the number of messages that the reader has finished
 /// with.
-struct Ring<B: Bus> {
-    window: Window<B>,
+struct Ring {
+    window: Window,
     slots: u64,
 }
 
-impl<B: Bus> Ring<B> {
-    fn new(window: Window<B>) -> Result<Self> {
+impl Ring {
+    fn new(window: Window) -> Result<Self> {
         let slots = (window.size_bytes() / SLOT_BYTES).saturating_sub(1);
         if slots == 0 {
             let (place, size) = (format!("{window:?}"), window.size_bytes());
@@ -80,21 +80,21 @@ impl<B: Bus> Ring<B> {
 }
 
 /// The sending end, which stores messages.
-pub struct SlotSender<B: Bus> {
-    ring: Ring<B>,
+pub struct SlotSender {
+    ring: Ring,
     /// Messages sent so far.
     sent: u64,
     /// Messages that the reader had finished with at the last look.
     done: u64,
 }
 
-impl<B: Bus> SlotSender<B> {
+impl SlotSender {
     /// Makes a sender that fills a window with slots; the reader must be recreated too. The memory
     /// is cleared of any earlier ring.
     ///
     /// # Errors
     /// A window too small, or one that cannot be written.
-    pub async fn new(window: Window<B>) -> Result<Self> {
+    pub async fn new(window: Window) -> Result<Self> {
         let ring = Ring::new(window)?;
         let bytes = vec![0; ((ring.slots + 1) * SLOT_BYTES) as usize];
         ring.window.copy(0, &bytes).await?;
@@ -173,17 +173,17 @@ impl<B: Bus> SlotSender<B> {
 
 /// The receiving end. On a card it is a circuit beside the memory; here a program loads the
 /// messages through an uncached window.
-pub struct SlotReceiver<B: Bus> {
-    ring: Ring<B>,
+pub struct SlotReceiver {
+    ring: Ring,
     taken: u64,
 }
 
-impl<B: Bus> SlotReceiver<B> {
+impl SlotReceiver {
     /// Makes a receiver for a new ring.
     ///
     /// # Errors
     /// A window too small, or not uncached.
-    pub fn new(window: Window<B>) -> Result<Self> {
+    pub fn new(window: Window) -> Result<Self> {
         if window.mapping() != Mapping::Uncached {
             let problem = "slots are read through an uncached window";
             return Err(DriverError::refused(format!("{window:?}"), InvalidArgument, problem));

@@ -110,12 +110,12 @@ pub struct PingPong {
 
 /// A handle on the user circuit of an engine.
 #[derive(Clone)]
-pub struct User<B: Bus> {
-    device: Device<B>,
+pub struct User {
+    device: Device,
 }
 
-impl<B: Bus> User<B> {
-    pub(crate) fn new(device: Device<B>) -> Self {
+impl User {
+    pub(crate) fn new(device: Device) -> Self {
         Self { device }
     }
 

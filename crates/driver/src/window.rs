@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use crosslane_host::ErrorKind::InvalidArgument;
 use crosslane_host::{
-    Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores, setters,
+    AnyBus, Bus, BusError, ErrorKind, FunctionInfo, Mapping, RegisterAddress, Stores, setters,
 };
 use crosslane_pcie::units::RoutingId;
 
@@ -60,21 +60,21 @@ setters!(WindowOptions {
 
 /// A window into a function's BAR. Clones are the same window.
 #[derive(Clone)]
-pub struct Window<B: Bus> {
-    bus: B,
+pub struct Window {
+    bus: AnyBus,
     function: RoutingId,
     /// Name for messages: `f1 BAR4`.
     place: String,
     options: WindowOptions,
 }
 
-impl<B: Bus> fmt::Debug for Window<B> {
+impl fmt::Debug for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Window({}, {:?})", self.place, self.options)
     }
 }
 
-impl<B: Bus> Window<B> {
+impl Window {
     /// Opens a window into a function's BAR.
     ///
     /// A write-combined one is refused where combining would be wrong: on registers, since stores
@@ -84,7 +84,8 @@ impl<B: Bus> Window<B> {
     ///
     /// # Errors
     /// No such function, a range beyond the BAR, or a refusal as above.
-    pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self> {
+    pub fn open(bus: impl Bus, function: RoutingId, options: WindowOptions) -> Result<Self> {
+        let bus = AnyBus::new(bus);
         let info = find_function(&bus, function)?.0.function;
         let window = Self { place: place(&info, options.bar), bus, function, options };
         window.check(&info)?;
@@ -157,7 +158,7 @@ impl<B: Bus> Window<B> {
     }
 
     /// Returns the bus that it was opened on.
-    pub fn bus(&self) -> &B {
+    pub fn bus(&self) -> &AnyBus {
         &self.bus
     }
 

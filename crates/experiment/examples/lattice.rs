@@ -11,7 +11,7 @@
 use crosslane_driver::Buffer;
 use crosslane_experiment::Lattice;
 use crosslane_experiment::lattice::{DIRECTIONS, Neighbour};
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::Simulation;
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_torus::{Coordinates, Direction, Message, Node, NodeOptions, Peer, TorusError};
 use futures_util::future::{join_all, try_join_all};
@@ -63,12 +63,12 @@ fn sites_of(bytes: &[u8]) -> Vec<Site> {
 
 /// A host's part.
 struct Part {
-    node: Node<LabBus>,
+    node: Node,
     lattice: Lattice,
     field: Vec<Site>,
     /// Memory for a face in each direction, to be sent and to come.
-    sent: Vec<Buffer<LabBus>>,
-    received: Vec<Buffer<LabBus>>,
+    sent: Vec<Buffer>,
+    received: Vec<Buffer>,
 }
 
 impl Part {
@@ -96,7 +96,7 @@ impl Part {
         Ok(Self { node, lattice, field, sent, received })
     }
 
-    fn message(&self, direction: Direction, buffer: &Buffer<LabBus>) -> Message<LabBus> {
+    fn message(&self, direction: Direction, buffer: &Buffer) -> Message {
         use crosslane_host::Bus;
         Message {
             peer: Peer::Neighbour { direction, channel: 0 },

@@ -69,8 +69,8 @@ setters!(AcceptanceOptions {
 /// others from being made. `made` is told of each as it ends.
 ///
 /// Returns how many failed.
-pub async fn accept<B: Bus>(
-    devices: &[Device<B>],
+pub async fn accept(
+    devices: &[Device],
     options: &AcceptanceOptions,
     mut made: impl FnMut(TestStep),
 ) -> usize {
@@ -142,8 +142,8 @@ fn ring_for(bytes: u64) -> DescriptorSource {
 }
 
 /// One card.
-struct One<'a, B: Bus> {
-    device: &'a Device<B>,
+struct One<'a> {
+    device: &'a Device,
     options: &'a AcceptanceOptions,
 }
 
@@ -158,7 +158,7 @@ fn compared(errors: DataErrors) -> Result<(), String> {
     }
 }
 
-impl<B: Bus> One<'_, B> {
+impl One<'_> {
     fn run(&self) -> Options {
         Options {
             size_bytes: SOME_BYTES,
@@ -210,7 +210,7 @@ impl<B: Bus> One<'_, B> {
         Ok(())
     }
 
-    async fn round_trips(&self, to: &Device<B>) -> Result<(), String> {
+    async fn round_trips(&self, to: &Device) -> Result<(), String> {
         let run = Options {
             iterations: ROUND_TRIPS,
             seed: self.options.seed,

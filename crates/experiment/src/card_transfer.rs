@@ -8,7 +8,7 @@ use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Device, DriverError, Notification, PathEnd, Plan, Target, Transfer,
 };
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{AnyBus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 
@@ -96,8 +96,8 @@ fn check(place: &str, options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// An impossible request, or a failure of the run.
-pub async fn card_transfer<B: Bus>(
-    device: &Device<B>,
+pub async fn card_transfer(
+    device: &Device,
     direction: CardDirection,
     options: &Options,
 ) -> Result<Measured> {
@@ -129,17 +129,17 @@ pub async fn card_transfer<B: Bus>(
 }
 
 /// A run: a buffer with a slot for each transfer that is posted at once.
-struct Run<'a, B: Bus> {
-    device: &'a Device<B>,
+struct Run<'a> {
+    device: &'a Device,
     direction: CardDirection,
     options: &'a Options,
-    buffer: Buffer<B>,
+    buffer: Buffer,
     slots: u64,
     data_errors: DataErrors,
 }
 
-impl<B: Bus> Run<'_, B> {
-    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel<B>> {
+impl Run<'_> {
+    async fn open(&self, kind: ChannelKind, is_timed: bool) -> Result<Channel> {
         let options = if is_timed { self.options.channel() } else { ChannelOptions::default() };
         let options = options.with_card_memory(true).with_oversize(false);
         Ok(self.device.channel(kind, 0, options).await?)
@@ -168,7 +168,7 @@ impl<B: Bus> Run<'_, B> {
         index * self.options.size_bytes / WORD_BYTES
     }
 
-    fn target(&self, index: u64) -> Transfer<B> {
+    fn target(&self, index: u64) -> Transfer {
         let card = index % self.places() * self.options.size_bytes;
         Transfer {
             target: Target::Card(self.buffer.clone(), self.slot(index), card),
@@ -213,8 +213,8 @@ impl<B: Bus> Run<'_, B> {
     }
 }
 
-impl<B: Bus> Source<B> for Run<'_, B> {
-    fn bus(&self) -> &B {
+impl Source for Run<'_> {
+    fn bus(&self) -> &AnyBus {
         self.device.bus()
     }
 
@@ -222,7 +222,7 @@ impl<B: Bus> Source<B> for Run<'_, B> {
         self.options
     }
 
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>> {
+    fn transfer(&mut self, index: u64) -> Result<Transfer> {
         self.fill(index, self.direction == CardDirection::ToCard)?;
         Ok(self.target(index))
     }

@@ -20,7 +20,7 @@ use crate::transfer::Timing;
 ///
 /// # Errors
 /// No card, a card twice, and a failure of the run.
-pub async fn chain<B: Bus>(devices: &[Device<B>], options: &Options) -> Result<Measured> {
+pub async fn chain(devices: &[Device], options: &Options) -> Result<Measured> {
     let mut chain = Chain::prepare(devices, options).await?;
     chain.run(Loopback::AtOnce).await?;
     chain.finish().await
@@ -41,29 +41,25 @@ pub enum Loopback {
 /// # Errors
 /// More [`InTurn`](Loopback::InTurn) than the card holds (at the deadline), and what fails on the
 /// way.
-pub async fn loopback<B: Bus>(
-    device: &Device<B>,
-    order: Loopback,
-    options: &Options,
-) -> Result<Measured> {
+pub async fn loopback(device: &Device, order: Loopback, options: &Options) -> Result<Measured> {
     let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
     card.run(order).await?;
     card.finish().await
 }
 
 /// One card, or a row of them, set up from host memory to host memory.
-pub(crate) struct Chain<B: Bus> {
-    devices: Vec<Device<B>>,
+pub(crate) struct Chain {
+    devices: Vec<Device>,
     options: Options,
     name: String,
     plan: Plan,
     /// Peer path from each card to the next.
-    peers: Vec<Peer<B>>,
-    peer_channels: Vec<Channel<B>>,
-    reading: Channel<B>,
-    writing: Channel<B>,
-    source: Buffer<B>,
-    target: Buffer<B>,
+    peers: Vec<Peer>,
+    peer_channels: Vec<Channel>,
+    reading: Channel,
+    writing: Channel,
+    source: Buffer,
+    target: Buffer,
     registration: Picoseconds,
     /// Engine time of the reset of each card.
     reset_at_clocks: Vec<u64>,
@@ -71,9 +67,9 @@ pub(crate) struct Chain<B: Bus> {
     data_errors: DataErrors,
 }
 
-impl<B: Bus> Chain<B> {
+impl Chain {
     /// Sets up memory, channels, receive queues and routes.
-    pub(crate) async fn prepare(devices: &[Device<B>], options: &Options) -> Result<Self> {
+    pub(crate) async fn prepare(devices: &[Device], options: &Options) -> Result<Self> {
         let names: Vec<&str> =
             devices.iter().map(|device| device.function().name.as_str()).collect();
         let name = format!("host -> {} -> host", names.join(" -> "));
@@ -175,7 +171,7 @@ impl<B: Bus> Chain<B> {
         Ok(())
     }
 
-    fn transfer(&self, buffer: &Buffer<B>) -> Transfer<B> {
+    fn transfer(&self, buffer: &Buffer) -> Transfer {
         Transfer {
             target: Target::Buffer(buffer.clone(), 0..self.options.size_bytes),
             level: CompletionLevel::Visible,
@@ -227,7 +223,7 @@ impl<B: Bus> Chain<B> {
 }
 
 /// Sets the interconnect modes: host to next card, card to next card, card to host.
-async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<()> {
+async fn route(devices: &[Device], peers: &[Peer]) -> Result<()> {
     let last = devices.len() - 1;
     for (position, device) in devices.iter().enumerate() {
         let arriving = match position.checked_sub(1) {

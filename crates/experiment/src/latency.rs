@@ -4,7 +4,6 @@
 use crosslane_driver::{
     ChannelKind, ChannelOptions, DescriptorSource, Device, PeerOptions, Plan, StreamSource,
 };
-use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Latencies, Latency};
 
@@ -64,11 +63,7 @@ impl RoundTrips {
 ///
 /// # Errors
 /// A message that does not fit, and a failure of the run.
-pub async fn latency<B: Bus>(
-    from: &Device<B>,
-    to: &Device<B>,
-    options: &Options,
-) -> Result<RoundTrips> {
+pub async fn latency(from: &Device, to: &Device, options: &Options) -> Result<RoundTrips> {
     let name = format!("{} -> {}", from.function().name, to.function().name);
     let credits = PeerOptions::default().with_credits(options.credits);
     let there = from.connect(to, credits).await?;
@@ -116,10 +111,10 @@ pub async fn latency<B: Bus>(
 
 /// Returns the payload of every TLP: the longest that the path allows, or the message where that is
 /// shorter, so that the far engine sends it back as soon as it is whole.
-fn payload_bytes<B: Bus>(
+fn payload_bytes(
     name: &str,
-    from: &Device<B>,
-    to: &Device<B>,
+    from: &Device,
+    to: &Device,
     plan: &Plan,
     options: &Options,
 ) -> Result<u32> {

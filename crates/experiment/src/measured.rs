@@ -47,7 +47,7 @@ impl EngineTime {
     /// Reads the engine's clock between two looks at the host's. Where the engine's time lies
     /// between the two, both began at once, as in a lab, and conversion is exact to a clock; else
     /// the engine is taken to have been read half way, right to half a register's round trip.
-    pub(crate) async fn of<B: Bus>(device: &Device<B>) -> Result<Self> {
+    pub(crate) async fn of(device: &Device) -> Result<Self> {
         let clock = device.description().clock;
         let before = device.bus().now();
         let clocks = device.time_clocks().await?;
@@ -90,8 +90,8 @@ pub(crate) const fn channel_word(kind: ChannelKind) -> &'static str {
 
 /// Returns the counters of a channel after the run; they were reset `counted_clocks` earlier, to
 /// within register accesses.
-pub(crate) fn channel_of<B: Bus>(
-    device: &Device<B>,
+pub(crate) fn channel_of(
+    device: &Device,
     kind: ChannelKind,
     counters: ChannelCounters,
     counted_clocks: u64,
@@ -134,11 +134,7 @@ pub(crate) fn waits(channel: &Channel) -> ChannelWaits {
 }
 
 /// Returns the counters of a receive queue after the run.
-pub(crate) fn lane<B: Bus>(
-    device: &Device<B>,
-    lane: u8,
-    counters: ReceiveQueueCounters,
-) -> ReceiveQueue {
+pub(crate) fn lane(device: &Device, lane: u8, counters: ReceiveQueueCounters) -> ReceiveQueue {
     ReceiveQueue {
         device: device.function().name.clone(),
         lane,

@@ -6,7 +6,7 @@ use crosslane_driver::{
     CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, Window, WindowOptions,
 };
 use crosslane_fabric::trace::TraceSink;
-use crosslane_host::{Bus, HostWork, Mapping, Routines, setters};
+use crosslane_host::{AnyBus, Bus, HostWork, Mapping, Routines, setters};
 use crosslane_lab::{Lab, Progress};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_results::{Better, Detail, Figure, Flow, Stores, WritesByLength};
@@ -101,11 +101,8 @@ impl MmioMeasured {
 ///
 /// # Errors
 /// An impossible size, a window that cannot be mapped so, and a failure of the run.
-pub async fn mmio<B: Bus>(
-    bus: &B,
-    card: &MemoryCard<B>,
-    options: &MmioOptions,
-) -> Result<MmioMeasured> {
+pub async fn mmio(card: &MemoryCard, options: &MmioOptions) -> Result<MmioMeasured> {
+    let bus = card.bus();
     let MmioOptions { size_bytes, passes, mapping, .. } = *options;
     if size_bytes == 0 || !size_bytes.is_multiple_of(WORD_BYTES) || passes == 0 {
         let problem =
@@ -135,12 +132,7 @@ pub async fn mmio<B: Bus>(
     Ok(MmioMeasured { options: *options, elapsed, fence, metrics, data_errors })
 }
 
-async fn pass<B: Bus>(
-    bus: &B,
-    window: &Window<B>,
-    data: &[u8],
-    options: &MmioOptions,
-) -> Result<()> {
+async fn pass(bus: &AnyBus, window: &Window, data: &[u8], options: &MmioOptions) -> Result<()> {
     match options.program {
         Program::Burst => window.store(0, data, 4).await?,
         Program::Copy => window.copy(0, data).await?,
@@ -157,9 +149,9 @@ async fn pass<B: Bus>(
 }
 
 /// Makes the stores of a library's copy routine.
-async fn library_copy<B: Bus>(
-    bus: &B,
-    window: &Window<B>,
+async fn library_copy(
+    bus: &AnyBus,
+    window: &Window,
     data: &[u8],
     routines: &Routines,
 ) -> Result<()> {
@@ -184,7 +176,7 @@ async fn library_copy<B: Bus>(
 }
 
 /// Looks at what the card has.
-async fn compare<B: Bus>(window: &Window<B>, data: &[u8], errors: &mut DataErrors) -> Result<()> {
+async fn compare(window: &Window, data: &[u8], errors: &mut DataErrors) -> Result<()> {
     let whole = data.len() as u64 <= COMPARED_BYTES;
     let mut offset = 0;
     while offset < data.len() {
@@ -227,10 +219,10 @@ impl Work for StoreWork {
         trace: Option<Box<dyn TraceSink>>,
     ) -> Result<MmioMeasured> {
         let run = scenario.begin(trace)?;
-        let bus = run.simulation().bus(HostId(0));
         let program = async {
-            let card = MemoryCard::open_by_name(bus.clone(), &scenario.work.card).await?;
-            mmio(&bus, &card, &scenario.work.options).await
+            let bus = run.simulation().bus(HostId(0));
+            let card = MemoryCard::open_by_name(bus, &scenario.work.card).await?;
+            mmio(&card, &scenario.work.options).await
         };
         let ended = execute(&run, "bench mmio", progress, program)?;
         Ok(ended.into_result().map_err(ExperimentError::failed)?.value)

@@ -82,9 +82,9 @@ impl OneWay {
 ///
 /// # Errors
 /// A message that fails.
-pub async fn one_way<B: Bus>(
-    from: &Node<B>,
-    to: &Node<B>,
+pub async fn one_way(
+    from: &Node,
+    to: &Node,
     direction: Direction,
     options: &OneWayOptions,
 ) -> Result<OneWay> {

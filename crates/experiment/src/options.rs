@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
-use crosslane_host::{Bus, PageSize, setters};
+use crosslane_host::{AnyBus, Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 use smart_default::SmartDefault;
@@ -184,7 +184,7 @@ impl Options {
     }
 
     /// Returns the time by which a transfer that begins now has to be complete.
-    pub(crate) fn deadline<B: Bus>(&self, bus: &B) -> Picoseconds {
+    pub(crate) fn deadline(&self, bus: &AnyBus) -> Picoseconds {
         Picoseconds(bus.now().0.saturating_add(self.timeout.0))
     }
 }

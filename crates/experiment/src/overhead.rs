@@ -6,7 +6,7 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, Device, Notification, StreamSource, Target,
     Transfer,
 };
-use crosslane_host::{Bus, Clock, PageSize, setters};
+use crosslane_host::{AnyBus, Bus, Clock, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::OverheadRow;
 use smart_default::SmartDefault;
@@ -52,15 +52,15 @@ setters!(OverheadOptions {
 });
 
 /// Both clocks at one moment.
-struct Stopwatch<'a, B: Bus, C: Clock> {
-    bus: &'a B,
+struct Stopwatch<'a, C: Clock> {
+    bus: &'a AnyBus,
     clock: &'a C,
     begun: (Picoseconds, Picoseconds),
 }
 
-impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
-    fn start(bus: &'a B, clock: &'a C) -> Self {
-        Self { bus, clock, begun: (bus.now(), clock.now()) }
+impl<'a, C: Clock> Stopwatch<'a, C> {
+    fn start(bus: &'a AnyBus, clock: &'a C) -> Self {
+        Self { bus, clock, begun: (Bus::now(bus), clock.now()) }
     }
 
     fn row(&self, what: &str, rounds: u64, bytes: Option<u64>) -> OverheadRow {
@@ -69,7 +69,7 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
             what: what.to_owned(),
             rounds,
             bytes,
-            bus_ps: each(self.bus.now(), self.begun.0),
+            bus_ps: each(Bus::now(self.bus), self.begun.0),
             machine_ps: each(self.clock.now(), self.begun.1),
         }
     }
@@ -80,8 +80,8 @@ impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
 ///
 /// # Errors
 /// A failure of the run, and [`ExperimentError::Refused`] where data are not what was sent.
-pub async fn overhead<B: Bus, C: Clock>(
-    device: &Device<B>,
+pub async fn overhead<C: Clock>(
+    device: &Device,
     clock: &C,
     options: &OverheadOptions,
 ) -> Result<Vec<OverheadRow>> {
@@ -117,8 +117,8 @@ pub async fn overhead<B: Bus, C: Clock>(
 }
 
 /// Transfers of one kind, one at a time.
-struct Transfers<'a, B: Bus> {
-    device: &'a Device<B>,
+struct Transfers<'a> {
+    device: &'a Device,
     kind: ChannelKind,
     notification: Notification,
     rounds: u64,
@@ -126,7 +126,7 @@ struct Transfers<'a, B: Bus> {
     options: &'a OverheadOptions,
 }
 
-impl<B: Bus> Transfers<'_, B> {
+impl Transfers<'_> {
     async fn made<C: Clock>(&self, what: &'static str, clock: &C) -> Result<OverheadRow> {
         let (device, seed, bytes) = (self.device, self.options.seed, self.bytes);
         let buffer = device.buffer(bytes, PageSize::Huge).await?;
@@ -137,7 +137,7 @@ impl<B: Bus> Transfers<'_, B> {
         let transfer = || Transfer {
             target: Target::Buffer(buffer.clone(), 0..bytes),
             level: CompletionLevel::Visible,
-            deadline: Picoseconds(device.bus().now().0.saturating_add(self.options.timeout.0)),
+            deadline: Picoseconds(Bus::now(device.bus()).0.saturating_add(self.options.timeout.0)),
         };
         match self.kind {
             ChannelKind::H2c => fill(&buffer, 0, bytes, seed, 0)?,

@@ -55,10 +55,7 @@ setters!(PacketOptions {
 ///
 /// # Errors
 /// Options that exclude each other, a card without packets, and a failure of the run.
-pub async fn packets<B: Bus>(
-    device: &Device<B>,
-    options: &PacketOptions,
-) -> Result<Vec<PacketRow>> {
+pub async fn packets(device: &Device, options: &PacketOptions) -> Result<Vec<PacketRow>> {
     let PacketOptions { packets, outstanding, batch, .. } = *options;
     if packets == 0 || batch == 0 || !(1..=512).contains(&outstanding) {
         let problem = format!(
@@ -79,11 +76,7 @@ pub async fn packets<B: Bus>(
     Ok(rows)
 }
 
-async fn of_size<B: Bus>(
-    device: &Device<B>,
-    options: &PacketOptions,
-    bytes: u64,
-) -> Result<PacketRow> {
+async fn of_size(device: &Device, options: &PacketOptions, bytes: u64) -> Result<PacketRow> {
     let mode = ChannelOptions::default().with_packets(true);
     let mut h2c = device.channel(ChannelKind::H2c, 0, mode).await?;
     let mut c2h = device.channel(ChannelKind::C2h, 0, mode).await?;

@@ -2,7 +2,7 @@
 //! The pattern of an engine's generator in host memory: the data of most experiments.
 
 use crosslane_driver::{Buffer, fill_pattern, is_pattern, pattern_word};
-use crosslane_host::{Bus, DmaMemory};
+use crosslane_host::DmaMemory;
 
 use crate::error::Result;
 use crate::measured::DataErrors;
@@ -46,8 +46,8 @@ pub fn compare_slice(data: &[u8], seed: u32, first_word: u64, errors: &mut DataE
 ///
 /// # Errors
 /// A range beyond the buffer's end, or one in flight.
-pub fn fill<B: Bus>(
-    buffer: &Buffer<B>,
+pub fn fill(
+    buffer: &Buffer,
     offset_bytes: u64,
     bytes: u64,
     seed: u32,
@@ -83,8 +83,8 @@ fn fill_with(
 ///
 /// # Errors
 /// A range beyond the buffer's end, or one that the device writes.
-pub fn compare<B: Bus>(
-    buffer: &Buffer<B>,
+pub fn compare(
+    buffer: &Buffer,
     offset_bytes: u64,
     bytes: u64,
     seed: u32,

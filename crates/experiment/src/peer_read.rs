@@ -6,7 +6,7 @@ use crosslane_driver::{
     CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
     PeerMemory, Target, Transfer,
 };
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{AnyBus, PageSize};
 use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
@@ -20,18 +20,18 @@ const MOST_MEMORY_BYTES: u64 = 256 << 20;
 const FILL_BYTES: u64 = 1 << 20;
 
 /// A card's memory, each transfer at its own place in it, one behind the other.
-pub(crate) struct PeerSource<B: Bus> {
+pub(crate) struct PeerSource {
     /// `fpga2 reads fpga1`.
     pub name: String,
-    pub from: Device<B>,
-    pub reader: Device<B>,
-    pub memory: PeerMemory<B>,
+    pub from: Device,
+    pub reader: Device,
+    pub memory: PeerMemory,
     pub options: Options,
 }
 
-impl<B: Bus> PeerSource<B> {
+impl PeerSource {
     /// Opens the memory of a card for the card that reads it, and fills what is to be read.
-    pub async fn new(from: &Device<B>, reader: &Device<B>, options: &Options) -> Result<Self> {
+    pub async fn new(from: &Device, reader: &Device, options: &Options) -> Result<Self> {
         let name = format!("{} reads {}", reader.function().name, from.function().name);
         options.check(&name)?;
         let refused = |problem: String| Err(ExperimentError::refused(&name, problem));
@@ -94,8 +94,8 @@ impl<B: Bus> PeerSource<B> {
     }
 }
 
-impl<B: Bus> Source<B> for PeerSource<B> {
-    fn bus(&self) -> &B {
+impl Source for PeerSource {
+    fn bus(&self) -> &AnyBus {
         self.reader.bus()
     }
 
@@ -103,7 +103,7 @@ impl<B: Bus> Source<B> for PeerSource<B> {
         &self.options
     }
 
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>> {
+    fn transfer(&mut self, index: u64) -> Result<Transfer> {
         let start = index * self.options.size_bytes;
         Ok(Transfer {
             target: self.memory.target(start..start + self.options.size_bytes),

@@ -10,7 +10,7 @@ use crosslane_driver::{
     Buffer, Channel, ChannelKind, Completed, CompletionLevel, DescriptorSource, Device,
     DriverError, PathEnd, Peer, PeerOptions, Plan, StreamSource, Target, Ticket, Transfer,
 };
-use crosslane_host::{Bus, HostWork};
+use crosslane_host::{AnyBus, AnyMemory, Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
@@ -29,7 +29,7 @@ const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 ///
 /// # Errors
 /// An invalid request, and a failure of the run.
-pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
+pub async fn write(device: &Device, options: &Options) -> Result<Measured> {
     Prepared::host(device, ChannelKind::C2h, options).await?.measured().await
 }
 
@@ -37,7 +37,7 @@ pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Meas
 ///
 /// # Errors
 /// As [`write`](write()).
-pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured> {
+pub async fn read(device: &Device, options: &Options) -> Result<Measured> {
     Prepared::host(device, ChannelKind::H2c, options).await?.measured().await
 }
 
@@ -48,11 +48,7 @@ pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measu
 ///
 /// # Errors
 /// An invalid request, and a failure of the run.
-pub async fn peer_write<B: Bus>(
-    from: &Device<B>,
-    to: &Device<B>,
-    options: &Options,
-) -> Result<Measured> {
+pub async fn peer_write(from: &Device, to: &Device, options: &Options) -> Result<Measured> {
     Prepared::peer(from, to, options).await?.measured().await
 }
 
@@ -61,37 +57,33 @@ pub async fn peer_write<B: Bus>(
 ///
 /// # Errors
 /// An invalid request, a card without memory that others can read, and a failure of the run.
-pub async fn peer_read<B: Bus>(
-    from: &Device<B>,
-    to: &Device<B>,
-    options: &Options,
-) -> Result<Measured> {
+pub async fn peer_read(from: &Device, to: &Device, options: &Options) -> Result<Measured> {
     let source = PeerSource::new(from, to, options).await?;
     Prepared::peer_read(source).await?.measured().await
 }
 
 /// A flow that is set up and has not begun.
-pub(crate) struct Prepared<B: Bus> {
+pub(crate) struct Prepared {
     name: String,
     time: EngineTime,
     reset_at_clocks: u64,
-    channel: Channel<B>,
+    channel: Channel,
     timing: Timing,
-    end: End<B>,
+    end: End,
 }
 
 /// The end of a flow that is not the stream of the card with the channel.
-enum End<B: Bus> {
-    Host(HostMemory<B>),
-    Card(Receiver<B>),
-    Memory(PeerSource<B>),
+enum End {
+    Host(HostMemory),
+    Card(Receiver),
+    Memory(PeerSource),
 }
 
-impl<B: Bus> Prepared<B> {
+impl Prepared {
     /// Sets up memory, channel and user circuit for transfers with host memory, by the channel of
     /// that kind.
     pub(crate) async fn host(
-        device: &Device<B>,
+        device: &Device,
         kind: ChannelKind,
         options: &Options,
     ) -> Result<Self> {
@@ -134,7 +126,7 @@ impl<B: Bus> Prepared<B> {
     }
 
     /// Sets up receive queue, channel and user circuits for writes to another card.
-    pub(crate) async fn peer(from: &Device<B>, to: &Device<B>, options: &Options) -> Result<Self> {
+    pub(crate) async fn peer(from: &Device, to: &Device, options: &Options) -> Result<Self> {
         let name = format!("{} -> {}", from.function().name, to.function().name);
         check_peer(&name, options)?;
         let credits = PeerOptions::default().with_credits(options.credits);
@@ -156,7 +148,7 @@ impl<B: Bus> Prepared<B> {
     }
 
     /// Sets up channel and user circuit of a card for reads of another card's memory.
-    pub(crate) async fn peer_read(source: PeerSource<B>) -> Result<Self> {
+    pub(crate) async fn peer_read(source: PeerSource) -> Result<Self> {
         let PeerSource { name, from, reader, options, .. } = &source;
         let name = name.clone();
         let channel = reader.channel(ChannelKind::H2c, 0, options.channel()).await?;
@@ -173,7 +165,7 @@ impl<B: Bus> Prepared<B> {
     }
 
     /// The cards whose counters it reads, that of its channel first.
-    pub(crate) fn devices(&self) -> Vec<&Device<B>> {
+    pub(crate) fn devices(&self) -> Vec<&Device> {
         match &self.end {
             End::Host(host) => vec![&host.device],
             End::Card(receiver) => vec![&receiver.from, &receiver.to],
@@ -253,21 +245,21 @@ impl<B: Bus> Prepared<B> {
 }
 
 /// Host memory at one end of a flow, with a slot for each transfer that may be posted at once.
-struct HostMemory<B: Bus> {
-    device: Device<B>,
+struct HostMemory {
+    device: Device,
     /// H2C if the card reads it.
     kind: ChannelKind,
     options: Options,
     plan: Plan,
     /// Memory that is registered within each transfer, while it is not.
-    memory: Option<B::Memory>,
+    memory: Option<AnyMemory>,
     /// Buffer of the memory while it is registered.
-    buffer: Option<Buffer<B>>,
+    buffer: Option<Buffer>,
     registration: Picoseconds,
     data_errors: DataErrors,
 }
 
-impl<B: Bus> HostMemory<B> {
+impl HostMemory {
     async fn register(&mut self) -> Result<()> {
         if let Some(memory) = self.memory.take() {
             let begun = self.device.bus().now();
@@ -284,11 +276,11 @@ impl<B: Bus> HostMemory<B> {
         Ok(())
     }
 
-    fn buffer(&self) -> &Buffer<B> {
+    fn buffer(&self) -> &Buffer {
         self.buffer.as_ref().expect("memory is registered before a transfer")
     }
 
-    async fn run(&mut self, channel: &mut Channel<B>) -> Result<Timing> {
+    async fn run(&mut self, channel: &mut Channel) -> Result<Timing> {
         match self.options.registration {
             Registration::Before => run_posted(channel, self).await,
             Registration::Within => self.run_registering(channel).await,
@@ -296,7 +288,7 @@ impl<B: Bus> HostMemory<B> {
     }
 
     /// One transfer at a time, its memory registered and given back within it.
-    async fn run_registering(&mut self, channel: &mut Channel<B>) -> Result<Timing> {
+    async fn run_registering(&mut self, channel: &mut Channel) -> Result<Timing> {
         let bus = self.device.bus().clone();
         let mut timing = Timing::begin(&bus);
         for index in 0..self.options.iterations {
@@ -328,8 +320,8 @@ impl<B: Bus> HostMemory<B> {
     }
 }
 
-impl<B: Bus> Source<B> for HostMemory<B> {
-    fn bus(&self) -> &B {
+impl Source for HostMemory {
+    fn bus(&self) -> &AnyBus {
         self.device.bus()
     }
 
@@ -337,7 +329,7 @@ impl<B: Bus> Source<B> for HostMemory<B> {
         &self.options
     }
 
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>> {
+    fn transfer(&mut self, index: u64) -> Result<Transfer> {
         let (slot, buffer) = (self.slot(index), self.buffer());
         if self.kind == ChannelKind::H2c {
             let (size, seed) = (self.options.size_bytes, self.options.seed);
@@ -362,15 +354,15 @@ impl<B: Bus> Source<B> for HostMemory<B> {
 }
 
 /// The receive queue of a card that another one writes to.
-struct Receiver<B: Bus> {
-    from: Device<B>,
-    to: Device<B>,
+struct Receiver {
+    from: Device,
+    to: Device,
     options: Options,
-    peer: Peer<B>,
+    peer: Peer,
 }
 
-impl<B: Bus> Receiver<B> {
-    async fn run(&mut self, channel: &mut Channel<B>) -> Result<Timing> {
+impl Receiver {
+    async fn run(&mut self, channel: &mut Channel) -> Result<Timing> {
         let timing = match self.options.descriptors {
             DescriptorSource::CommandPort => self.run_commands().await?,
             _ => run_posted(channel, self).await?,
@@ -402,8 +394,8 @@ impl<B: Bus> Receiver<B> {
     }
 }
 
-impl<B: Bus> Source<B> for Receiver<B> {
-    fn bus(&self) -> &B {
+impl Source for Receiver {
+    fn bus(&self) -> &AnyBus {
         self.from.bus()
     }
 
@@ -411,7 +403,7 @@ impl<B: Bus> Source<B> for Receiver<B> {
         &self.options
     }
 
-    fn transfer(&mut self, _index: u64) -> Result<Transfer<B>> {
+    fn transfer(&mut self, _index: u64) -> Result<Transfer> {
         let level = match self.options.credits {
             true => CompletionLevel::Acknowledged,
             false => CompletionLevel::Sent,
@@ -442,9 +434,9 @@ fn check_peer(place: &str, options: &Options) -> Result<()> {
 }
 
 /// Waits until a receive queue has passed on a number of bytes since it was claimed.
-pub(crate) async fn wait_drained<B: Bus>(
-    bus: &B,
-    peer: &Peer<B>,
+pub(crate) async fn wait_drained(
+    bus: &AnyBus,
+    peer: &Peer,
     place: &str,
     sent_bytes: u64,
     timeout: Picoseconds,
@@ -491,15 +483,15 @@ impl Timing {
 }
 
 /// Source of the transfers of a run.
-pub(crate) trait Source<B: Bus> {
+pub(crate) trait Source {
     /// The bus of the core that posts.
-    fn bus(&self) -> &B;
+    fn bus(&self) -> &AnyBus;
 
     /// Returns the options of the run.
     fn options(&self) -> &Options;
 
     /// Transfer number `index`, ready to be posted.
-    fn transfer(&mut self, index: u64) -> Result<Transfer<B>>;
+    fn transfer(&mut self, index: u64) -> Result<Transfer>;
 
     /// Called when the transfer with this index is complete.
     fn completed(&mut self, _index: u64) -> Result<()> {
@@ -521,10 +513,7 @@ struct Posted {
 
 /// Posts all transfers of a source and waits for them, with as many on their way as the options
 /// say. Transfers that complete together are posted anew together, with one doorbell.
-pub(crate) async fn run_posted<B: Bus, S: Source<B>>(
-    channel: &mut Channel<B>,
-    source: &mut S,
-) -> Result<Timing> {
+pub(crate) async fn run_posted<S: Source>(channel: &mut Channel, source: &mut S) -> Result<Timing> {
     let bus = source.bus().clone();
     let mut timing = Timing::begin(&bus);
     let iterations = source.options().iterations;
@@ -550,8 +539,8 @@ pub(crate) async fn run_posted<B: Bus, S: Source<B>>(
     Ok(timing)
 }
 
-async fn post<B: Bus, S: Source<B>>(
-    channel: &mut Channel<B>,
+async fn post<S: Source>(
+    channel: &mut Channel,
     source: &mut S,
     indices: Range<u64>,
     posted: &mut VecDeque<Posted>,
@@ -564,7 +553,7 @@ async fn post<B: Bus, S: Source<B>>(
             bus.work(HostWork::SystemCall).await;
         }
     }
-    let transfers: Vec<Transfer<B>> =
+    let transfers: Vec<Transfer> =
         indices.clone().map(|index| source.transfer(index)).collect::<Result<_, _>>()?;
     timing.first_post.get_or_insert(bus.now());
     let tickets = channel.post(&transfers).await?;
@@ -576,7 +565,7 @@ async fn post<B: Bus, S: Source<B>>(
     Ok(())
 }
 
-fn end<B: Bus, S: Source<B>>(
+fn end<S: Source>(
     source: &mut S,
     posted: &Posted,
     completed: Completed,

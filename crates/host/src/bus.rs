@@ -175,6 +175,10 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Memory that devices reach.
     type Memory: DmaMemory;
 
+    /// Whether all calls end in their first poll, but for those that wait for a time, a change of
+    /// memory or an interrupt: true of hardware, where a core that accesses it waits.
+    const AT_ONCE: bool = false;
+
     /// The current time.
     fn now(&self) -> Picoseconds;
 
@@ -184,7 +188,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     }
 
     /// Waits until `time`, without keeping the core busy.
-    fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
+    fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()> + Send;
 
     /// Processor time that this program (in the lab: its host) has used so far, summed over its
     /// cores; `None` if nothing counts it.
@@ -200,7 +204,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     ///
     /// # Errors
     /// No such register, or no answer.
-    fn read_register(&self, at: RegisterAddress) -> impl Future<Output = BusResult<u32>>;
+    fn read_register(&self, at: RegisterAddress) -> impl Future<Output = BusResult<u32>> + Send;
 
     /// Writes a 32-bit register. The write is posted: it has left the core when this returns, and
     /// arrives after everything the core wrote before.
@@ -211,7 +215,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         at: RegisterAddress,
         value: u32,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Bytes of the processor's widest store: 8, 16, 32 or 64.
     fn widest_store_bytes(&self) -> u32;
@@ -236,7 +240,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         at: RegisterAddress,
         bytes: &[u8],
         stores: Stores,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Loads a run of bytes, lowest address first, with loads of 8 B, shorter where one would be
     /// unaligned or too long. The core waits for the round trip of each.
@@ -248,13 +252,13 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         at: RegisterAddress,
         into: &mut [u8],
         mapping: Mapping,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Waits until all stores of this core have left it: its combining buffers are empty.
     ///
     /// # Errors
     /// [`BusError::Busy`].
-    fn fence(&self) -> impl Future<Output = BusResult<()>>;
+    fn fence(&self) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Allocates zeroed memory that can be pinned.
     ///
@@ -271,7 +275,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         memory: &Self::Memory,
-    ) -> impl Future<Output = BusResult<Vec<Segment>>>;
+    ) -> impl Future<Output = BusResult<Vec<Segment>>> + Send;
 
     /// Ends a pin.
     ///
@@ -281,12 +285,12 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         memory: &Self::Memory,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Keeps something that a device may still use after its last owner has dropped it, such as
     /// memory pinned for a device that does not answer, until the process or a lab's simulation
     /// ends.
-    fn abandon(&self, what: impl Any + Send) {
+    fn abandon(&self, what: Box<dyn Any + Send>) {
         std::mem::forget(what);
     }
 
@@ -302,7 +306,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = BusResult<BusAddress>>;
+    ) -> impl Future<Output = BusResult<BusAddress>> + Send;
 
     /// Ends one pin of a BAR.
     ///
@@ -313,7 +317,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Polls the 32-bit little-endian word at `offset_bytes` (a multiple of 4) until it differs
     /// from `seen`; returns its new value.
@@ -326,7 +330,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = BusResult<u32>> {
+    ) -> impl Future<Output = BusResult<u32>> + Send {
         self.wait_memory_by(Waiting::Polling, memory, offset_bytes, seen, deadline)
     }
 
@@ -348,7 +352,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = BusResult<u32>>;
+    ) -> impl Future<Output = BusResult<u32>> + Send;
 
     /// Lets a function send `vectors` interrupts, numbered from 0. Call it once for each function.
     ///
@@ -358,7 +362,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         &self,
         function: RoutingId,
         vectors: u16,
-    ) -> impl Future<Output = BusResult<()>>;
+    ) -> impl Future<Output = BusResult<()>> + Send;
 
     /// Sleeps until an interrupt of one vector arrives. Returns the number since the previous call,
     /// at least 1; one that came before the call counts.
@@ -370,8 +374,8 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         function: RoutingId,
         vector: u16,
         deadline: Picoseconds,
-    ) -> impl Future<Output = BusResult<u64>>;
+    ) -> impl Future<Output = BusResult<u64>> + Send;
 
     /// Spends the core's time on work other than bus accesses.
-    fn work(&self, work: HostWork) -> impl Future<Output = ()>;
+    fn work(&self, work: HostWork) -> impl Future<Output = ()> + Send;
 }

@@ -62,42 +62,42 @@ macro_rules! forward_bus {
         $crate::forward_methods! {
             $self;
             $plain now() -> $time;
-            $wait sleep_until(time: $time) -> impl Future<Output = ()>;
+            $wait sleep_until(time: $time) -> impl Future<Output = ()> + Send;
             $plain processor_time() -> Option<$time>;
             $plain cores() -> u16;
             $plain widest_store_bytes() -> u32;
             $plain check_mapping(function: $function, bar: u8, mapping: $crate::Mapping)
                 -> $crate::BusResult<()>;
             $plain check_waiting(waiting: $crate::Waiting) -> $crate::BusResult<()>;
-            $plain abandon(what: impl ::std::any::Any + Send) -> ();
+            $plain abandon(what: Box<dyn ::std::any::Any + Send>) -> ();
             $wait read_register(at: $crate::RegisterAddress)
-                -> impl Future<Output = $crate::BusResult<u32>>;
+                -> impl Future<Output = $crate::BusResult<u32>> + Send;
             $wait write_register(at: $crate::RegisterAddress, value: u32)
-                -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
             $wait store(at: $crate::RegisterAddress, bytes: &[u8], stores: $crate::Stores)
-                -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
             $wait load(at: $crate::RegisterAddress, into: &mut [u8], mapping: $crate::Mapping)
-                -> impl Future<Output = $crate::BusResult<()>>;
-            $wait fence() -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
+            $wait fence() -> impl Future<Output = $crate::BusResult<()>> + Send;
             $memory pin(function: $function; memory: &$of)
-                -> impl Future<Output = $crate::BusResult<Vec<$crate::Segment>>>;
+                -> impl Future<Output = $crate::BusResult<Vec<$crate::Segment>>> + Send;
             $memory unpin(function: $function; memory: &$of)
-                -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
             $wait pin_bar(function: $function, peer: $function, bar: u8)
                 -> impl Future<
                     Output = $crate::BusResult<::crosslane_pcie::units::BusAddress>,
-                >;
+                > + Send;
             $wait unpin_bar(function: $function, peer: $function, bar: u8)
-                -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
             $memory wait_memory_by(
                 waiting: $crate::Waiting;
                 memory: &$of, offset_bytes: u64, seen: u32, deadline: $time
-            ) -> impl Future<Output = $crate::BusResult<u32>>;
+            ) -> impl Future<Output = $crate::BusResult<u32>> + Send;
             $wait enable_interrupts(function: $function, vectors: u16)
-                -> impl Future<Output = $crate::BusResult<()>>;
+                -> impl Future<Output = $crate::BusResult<()>> + Send;
             $wait wait_interrupt(function: $function, vector: u16, deadline: $time)
-                -> impl Future<Output = $crate::BusResult<u64>>;
-            $wait work(work: $crate::HostWork) -> impl Future<Output = ()>;
+                -> impl Future<Output = $crate::BusResult<u64>> + Send;
+            $wait work(work: $crate::HostWork) -> impl Future<Output = ()> + Send;
         }
     };
 }

@@ -10,6 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+use std::future::Future;
+use std::pin::Pin;
+
+mod any;
 mod bus;
 mod clock;
 mod error;
@@ -22,6 +26,7 @@ mod routines;
 mod setters;
 mod topology;
 
+pub use any::{AnyBus, AnyMemory};
 pub use bus::{
     Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores, Waiting,
 };
@@ -38,3 +43,7 @@ pub use rdma::{
 };
 pub use routines::Routines;
 pub use topology::{FunctionInfo, IoTranslation, Topology};
+
+/// A call to wait for, behind a pointer: long and rare ones are compiled once so, not anew in each
+/// crate that waits for them.
+pub type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -5,12 +5,11 @@
 use std::future::Future;
 
 use crosslane_driver::Device;
-use crosslane_host::PageSize;
+use crosslane_host::{AnyMemory, PageSize};
 use crosslane_network::{Network, NetworkMemory};
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::block_on;
 
-use crate::bus::{AnyBus, AnyMemory};
 use crate::name::{DeviceName, OpenError};
 use crate::network::AnyRdma;
 use crate::session::{CardError, Session, SessionOptions};
@@ -18,7 +17,7 @@ use crate::session::{CardError, Session, SessionOptions};
 /// A card that is open.
 pub enum Opened {
     /// Its engine.
-    Engine(Device<AnyBus>),
+    Engine(Device),
     /// Memory that stands for it.
     Memory(AnyMemory),
     /// Nothing: it takes all data and gives zeros.
@@ -149,7 +148,7 @@ fn memory(name: &DeviceName) -> Result<Option<Entry>, OpenError> {
         DeviceName::Lab(_) | DeviceName::Vfio(_) | DeviceName::VfioUser(_) => return Ok(None),
     };
     let failed = |source| OpenError::Memory { name: name.to_string(), source };
-    Ok(Some(Entry::Memory(AnyMemory::Network(memory.map_err(failed)?))))
+    Ok(Some(Entry::Memory(AnyMemory::new(memory.map_err(failed)?))))
 }
 
 /// Returns two names that are of different labs.

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::{
-    Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
-    RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
+    AnyBus, AnyMemory, Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection,
+    RdmaError, RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
+use crosslane_lab::LabBus;
 use crosslane_network::{Connection, Listener, Network, NetworkMemory, Region};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::VfioMemory;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::bus::{AnyBus, AnyMemory};
 use crate::pool::{BUFFER_BYTES, Pool};
 
 /// Pieces of one read or write in flight at once; all operations share the buffers.
@@ -48,6 +49,8 @@ pub struct AnyRegion {
     memory: AnyMemory,
     /// The registration of the same pages, or of the copy of a lab's memory, if others may read it.
     real: Option<Region>,
+    /// Whether the memory is simulated, and others read a copy.
+    is_copy: bool,
 }
 
 /// Accepts connections of an [`AnyRdma`].
@@ -75,6 +78,11 @@ impl AnyRdma {
     pub fn of(network: Network, bus: Option<&AnyBus>) -> Self {
         Self { bus: bus.cloned(), pool: Arc::new(Pool::new(network)) }
     }
+
+    /// Whether the bus's memory is simulated.
+    fn is_copied(&self) -> bool {
+        self.bus.as_ref().is_some_and(|bus| bus.downcast::<LabBus>().is_some())
+    }
 }
 
 impl fmt::Debug for AnyRdma {
@@ -92,19 +100,19 @@ impl Rdma for AnyRdma {
     fn name(&self) -> String {
         let name = self.pool.network.name();
         match self.bus {
-            Some(AnyBus::Lab(_)) => format!("{name}, copied: the lab's memory is simulated"),
-            Some(AnyBus::Vfio(_)) => format!("{name}, in the card's own buffers"),
+            Some(_) if self.is_copied() => format!("{name}, copied: the lab's memory is simulated"),
+            Some(_) => format!("{name}, in the card's own buffers"),
             None => format!("{name}, in the memory itself"),
         }
     }
 
     fn is_zero_copy(&self) -> bool {
-        !matches!(self.bus, Some(AnyBus::Lab(_))) && self.pool.network.is_zero_copy()
+        !self.is_copied() && self.pool.network.is_zero_copy()
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<AnyMemory, RdmaError> {
         let Some(bus) = &self.bus else {
-            return self.pool.network.allocate(bytes, pages).map(AnyMemory::Network);
+            return self.pool.network.allocate(bytes, pages).map(AnyMemory::new);
         };
         bus.allocate(bytes, pages)
             .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
@@ -117,22 +125,21 @@ impl Rdma for AnyRdma {
     ) -> Result<AnyRegion, RdmaError> {
         let bytes = memory.size_bytes();
         let network = &self.pool.network;
-        let pages = match memory {
-            AnyMemory::Network(own) => Some(own.clone()),
-            AnyMemory::Vfio(own) => Some(NetworkMemory::of_file(own.pages().file(), bytes)?),
-            AnyMemory::Lab(_) if access.write => {
+        let (own, is_copy) = match own_pages(memory)? {
+            Some(own) => (Some(own), false),
+            None if access.write => {
                 let why = "others cannot write to memory that is copied";
                 let why = Reason::new(ErrorKind::Unsupported, why);
                 return Err(RdmaError::Registration { bytes, why });
             }
-            AnyMemory::Lab(_) if access.read => Some(network.allocate(bytes, PageSize::Huge)?),
-            AnyMemory::Lab(_) => None,
+            None if access.read => (Some(network.allocate(bytes, PageSize::Huge)?), true),
+            None => (None, true),
         };
-        let real = match pages {
+        let real = match own {
             Some(pages) => Some(network.register(&pages, access).await?),
             None => None,
         };
-        Ok(AnyRegion { memory: memory.clone(), real })
+        Ok(AnyRegion { memory: memory.clone(), real, is_copy })
     }
 
     async fn listen(&self, address: &str) -> Result<AnyListener, RdmaError> {
@@ -171,11 +178,20 @@ impl RdmaRegion for AnyRegion {
             let what = "the near";
             return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
         }
-        if let (AnyMemory::Lab(own), Some(copied)) = (&self.memory, &self.real) {
-            copy(own, offset_bytes, copied.memory(), offset_bytes, bytes);
+        if let Some(real) = self.real.as_ref().filter(|_| self.is_copy) {
+            copy(&self.memory, offset_bytes, real.memory(), offset_bytes, bytes);
         }
         Ok(())
     }
+}
+
+/// The pages of memory, for the network to register; none of simulated memory.
+fn own_pages(memory: &AnyMemory) -> Result<Option<NetworkMemory>, RdmaError> {
+    if let Some(own) = memory.downcast::<NetworkMemory>() {
+        return Ok(Some(own.clone()));
+    }
+    let file = memory.downcast::<VfioMemory>().map(|own| own.pages().file());
+    file.map(|file| NetworkMemory::of_file(file, memory.size_bytes())).transpose()
 }
 
 /// Copies between two memories of this node; the caller has checked the bounds.
@@ -221,8 +237,8 @@ impl AnyConnection {
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        let NearEnd { region: AnyRegion { memory, real }, offset_bytes } = near;
-        if let (AnyMemory::Vfio(_) | AnyMemory::Network(_), Some(region)) = (memory, real) {
+        let NearEnd { region: AnyRegion { memory, real, is_copy }, offset_bytes } = near;
+        if let Some(region) = real.as_ref().filter(|_| !is_copy) {
             let near = NearEnd { region: region.clone(), offset_bytes: *offset_bytes };
             return self.exchange(is_read, &near, far, bytes).await;
         }

@@ -6,14 +6,13 @@ use std::fmt;
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
-use crosslane_host::{Bus, BusError, Topology, kinds, setters};
+use crosslane_host::{AnyBus, Bus, BusError, Topology, kinds, setters};
 use crosslane_lab::{CheckedRun, EngineKind, Lab, LabBus, RunError, Simulation, Stuck};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_vfio::sysfs::ConfigurationWrites;
 use crosslane_vfio::user::{self, REQUEST_DEADLINE};
 use crosslane_vfio::{BusOptions, Placement, VfioBus, block_on};
 
-use crate::bus::AnyBus;
 use crate::name::{DeviceName, LabDevice, OpenError};
 
 /// Duration for which the link of a lab's card is down during a reset: longer than TLPs stay on it.
@@ -131,7 +130,7 @@ impl Session {
             let endpoint = info.map_or_else(|| function.to_string(), |info| info.name.clone());
             Card { name: name.to_string(), endpoint, function }
         });
-        Ok(Self { run: None, cards: cards.collect(), bus: AnyBus::Vfio(bus) })
+        Ok(Self { run: None, cards: cards.collect(), bus: AnyBus::new(bus) })
     }
 
     fn open_lab(
@@ -216,7 +215,7 @@ impl Session {
             }
         }
         let run = CheckedRun::of(running);
-        let bus = AnyBus::Lab(run.simulation().bus(host));
+        let bus = AnyBus::new(run.simulation().bus(host));
         Ok(Self { run: Some(run), bus, cards })
     }
 
@@ -227,10 +226,7 @@ impl Session {
 
     /// Returns the place of buffers, if the cards are no lab's.
     pub fn placement(&self) -> Option<&Placement> {
-        match &self.bus {
-            AnyBus::Vfio(bus) => Some(bus.placement()),
-            AnyBus::Lab(_) => None,
-        }
+        self.bus.downcast().map(VfioBus::placement)
     }
 
     /// Returns the cards, in the order in which they were named; at least one.
@@ -250,7 +246,7 @@ impl Session {
     ///
     /// # Panics
     /// If the index is beyond the last card.
-    pub async fn device(&self, card: usize) -> Result<Device<AnyBus>, DriverError> {
+    pub async fn device(&self, card: usize) -> Result<Device, DriverError> {
         Device::open(self.bus.clone(), self.cards[card].function).await
     }
 
@@ -258,7 +254,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of [`device`](Self::device), with the card's name.
-    pub async fn devices(&self) -> Result<Vec<Device<AnyBus>>, CardError> {
+    pub async fn devices(&self) -> Result<Vec<Device>, CardError> {
         let mut devices = Vec::new();
         for (number, card) in self.cards.iter().enumerate() {
             let device = self.device(number).await;
@@ -304,14 +300,13 @@ impl Session {
     /// # Errors
     /// A card that cannot be reset.
     pub async fn reset(&self, function: RoutingId) -> Result<(), BusError> {
-        match (&self.bus, self.simulation()) {
-            (AnyBus::Lab(bus), Some(simulation)) => {
-                retrain(simulation, bus, function).await;
-                Ok(())
-            }
-            (AnyBus::Lab(_), None) => unreachable!("a lab's bus has its simulation"),
-            (AnyBus::Vfio(bus), _) => bus.reset(function),
+        if let Some(bus) = self.bus.downcast::<VfioBus>() {
+            return bus.reset(function);
         }
+        if let (Some(bus), Some(simulation)) = (self.bus.downcast(), self.simulation()) {
+            retrain(simulation, bus, function).await;
+        }
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crosslane::driver::Buffer as Registered;
-use crosslane::open::{AnyBus, AnyMemory};
+use crosslane::open::{AnyMemory, VfioMemory};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -41,13 +41,13 @@ unsafe impl Sync for Bytes {}
 impl Bytes {
     fn new(memory: &AnyMemory, bytes: u64) -> Result<Self, Failure> {
         let no_memory = || Failure::argument(format!("no memory: {bytes} B requested"));
-        match memory {
-            AnyMemory::Vfio(own) => {
+        match memory.downcast::<VfioMemory>() {
+            Some(own) => {
                 let address = own.pages().mapped().address() as *mut u8;
                 let pointer = NonNull::new(address).ok_or_else(no_memory)?;
                 Ok(Self::Pages { pages: pointer, _memory: memory.clone() })
             }
-            AnyMemory::Lab(_) | AnyMemory::Network(_) => {
+            None => {
                 let bytes = usize::try_from(bytes).map_err(|_| no_memory())?;
                 let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT);
                 let layout = layout.map_err(|_| no_memory())?;
@@ -82,7 +82,7 @@ pub struct Buffer {
     owner: Owner,
     bytes: ManuallyDrop<Bytes>,
     size_bytes: u64,
-    registered: Kept<Registered<AnyBus>>,
+    registered: Kept<Registered>,
     /// Views of Python code.
     views: AtomicUsize,
 }
@@ -93,7 +93,7 @@ impl Buffer {
         session: &Arc<Shared>,
         owner: Owner,
         memory: &AnyMemory,
-        registered: Registered<AnyBus>,
+        registered: Registered,
     ) -> Result<Self, Failure> {
         let size_bytes = registered.size_bytes();
         let bytes = ManuallyDrop::new(Bytes::new(memory, size_bytes)?);
@@ -106,11 +106,7 @@ impl Buffer {
     ///
     /// # Errors
     /// A buffer that was given back, of another card, or of another session.
-    pub fn registered(
-        &self,
-        session: &Arc<Shared>,
-        owner: Owner,
-    ) -> Result<Registered<AnyBus>, Failure> {
+    pub fn registered(&self, session: &Arc<Shared>, owner: Owner) -> Result<Registered, Failure> {
         if !Arc::ptr_eq(session, &self.session) || owner != self.owner {
             return Err(Failure::argument("the buffer is registered with another card"));
         }
@@ -118,7 +114,7 @@ impl Buffer {
     }
 
     /// Writes what Python code sees of a part to the memory that the card reads.
-    pub fn publish(&self, to: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
+    pub fn publish(&self, to: &Registered, part: &Range<u64>) -> Result<(), Failure> {
         match (&*self.bytes, self.range(part)) {
             (Bytes::Copy(..), Some((start, bytes))) => {
                 // SAFETY: within the bytes, which only this object and its views, with the GIL,
@@ -131,7 +127,7 @@ impl Buffer {
     }
 
     /// Shows Python code what the card has written to a part.
-    pub fn fetch(&self, from: &Registered<AnyBus>, part: &Range<u64>) -> Result<(), Failure> {
+    pub fn fetch(&self, from: &Registered, part: &Range<u64>) -> Result<(), Failure> {
         match (&*self.bytes, self.range(part)) {
             (Bytes::Copy(..), Some((start, bytes))) => {
                 // SAFETY: as above.
@@ -192,7 +188,7 @@ impl Buffer {
             );
             return Err(Failure::busy(problem).into());
         }
-        let unregister = |state: &mut State, registered: &Registered<AnyBus>| {
+        let unregister = |state: &mut State, registered: &Registered| {
             state.run(registered.clone().unregister()).map(|_| ())
         };
         self.registered.close(py, unregister, |_, _| Ok(()))

@@ -8,7 +8,7 @@ use crosslane::driver::{
     DescriptorSource, Notification, StreamSource, Target, Transfer as Posted,
 };
 use crosslane::host::{Bus, PageSize};
-use crosslane::open::{AnyBus, AnyMemory};
+use crosslane::open::AnyMemory;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -93,7 +93,7 @@ impl Card {
         let deadline = seconds("deadline", job.deadline)?;
         let (part, key) = (memory.part.clone(), self.key(job));
         let bytes = part.end - part.start;
-        let registered: Registered<AnyBus> = memory.registered.clone();
+        let registered: Registered = memory.registered.clone();
         let target = match job.address {
             Some(address) => Target::Card(registered, part, address),
             None => Target::Buffer(registered, part),

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use crosslane::driver::MemoryCard as Opened;
-use crosslane::open::AnyBus;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -14,7 +13,7 @@ use crate::session::Shared;
 /// A card that was opened as a memory card.
 #[pyclass(frozen, module = "crosslane")]
 pub struct MemoryCard {
-    card: Kept<Opened<AnyBus>>,
+    card: Kept<Opened>,
     #[pyo3(get)]
     fifo_window_bytes: u32,
 }

@@ -125,7 +125,7 @@ impl NetworkProcessor {
     fn call<T: Send>(
         &self,
         py: Python<'_>,
-        call: impl FnOnce(&mut State, Opened<AnyBus>) -> Result<T, Failure> + Send,
+        call: impl FnOnce(&mut State, Opened) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
         self.session.call(py, |state| {
             let opened = state.processor(self.number)?;
@@ -138,7 +138,7 @@ impl NetworkProcessor {
         let span = seconds("deadline", asked.deadline)?;
         let (key, part): (Key, Range<u64>) = (asked.key, memory.part.clone());
         let bytes = part.end - part.start;
-        let buffer: Registered<AnyBus> = memory.registered.clone();
+        let buffer: Registered = memory.registered.clone();
         let posted = self.call(py, |state, opened| {
             let deadline = opened.bus().after(span);
             let message = Message { key, buffer, part, deadline };
@@ -151,7 +151,7 @@ impl NetworkProcessor {
         Ok(Transfer::new(&self.session, posted, bytes, Some(memory)))
     }
 
-    fn spare(&self, py: Python<'_>, bytes: u64) -> PyResult<Registered<AnyBus>> {
+    fn spare(&self, py: Python<'_>, bytes: u64) -> PyResult<Registered> {
         self.session.spare(py, self.owner(), bytes, |state, bytes| {
             let opened = state.processor(self.number)?;
             state.run(opened.buffer(bytes))

@@ -10,7 +10,6 @@ use crosslane::driver::{
     ReceiveQueuePolicy, Transfer as Posting,
 };
 use crosslane::host::Bus;
-use crosslane::open::AnyBus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -26,7 +25,7 @@ use crate::transfer::{Transfer, seconds};
 /// A connection from a card's peer channel to a receive queue of another card.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Peer {
-    connection: Kept<Connection<AnyBus>>,
+    connection: Kept<Connection>,
     /// Number that its transfers stand on.
     number: u64,
     /// The sender's channel.
@@ -152,11 +151,10 @@ impl Peer {
 
     /// Gives the receive queue back once all data in flight have arrived.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let is_free =
-            |state: &mut State, _: &Connection<AnyBus>| match state.is_in_use(self.number)? {
-                true => Err(Failure::busy("the peer: a transfer to it is in flight")),
-                false => Ok(()),
-            };
+        let is_free = |state: &mut State, _: &Connection| match state.is_in_use(self.number)? {
+            true => Err(Failure::busy("the peer: a transfer to it is in flight")),
+            false => Ok(()),
+        };
         self.connection.close(py, is_free, |state, it| state.run(it.close()))
     }
 
@@ -178,7 +176,7 @@ impl Peer {
 /// Memory behind a BAR of another card, which one card can read into its stream.
 #[pyclass(frozen, module = "crosslane")]
 pub struct PeerMemory {
-    memory: Kept<Opened<AnyBus>>,
+    memory: Kept<Opened>,
     /// Number that its transfers stand on.
     number: u64,
     reader: usize,
@@ -245,7 +243,7 @@ impl PeerMemory {
 
     /// Gives the memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let is_free = |state: &mut State, _: &Opened<AnyBus>| match state.is_in_use(self.number)? {
+        let is_free = |state: &mut State, _: &Opened| match state.is_in_use(self.number)? {
             true => Err(Failure::busy("the peer's memory: a transfer from it is in flight")),
             false => Ok(()),
         };

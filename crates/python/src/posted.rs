@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crosslane::driver::network_processor::{Ended, InFlight, NetworkError, NetworkProcessor};
 use crosslane::driver::{Channel, ChannelKind, Completed};
 use crosslane::host::Bus;
-use crosslane::open::AnyBus;
 
 use crate::error::Failure;
 
@@ -41,7 +40,7 @@ pub type Waited = Option<Outcome>;
 /// An open channel.
 pub struct Line {
     /// The channel.
-    pub channel: Channel<AnyBus>,
+    pub channel: Channel,
     /// Transfers without an outcome yet, each with what it stands on, a peer or a peer's memory.
     pub open: BTreeMap<u64, Option<u64>>,
     /// Transfers that coroutines wait for, whether or not they have ended.
@@ -52,7 +51,7 @@ pub struct Line {
 
 impl Line {
     /// Takes a channel that was just opened.
-    pub fn new(channel: Channel<AnyBus>) -> Self {
+    pub fn new(channel: Channel) -> Self {
         let (open, awaited, ended) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         Self { channel, open, awaited, ended }
     }
@@ -86,9 +85,9 @@ impl Line {
 /// A message of a network processor.
 pub struct Message {
     /// The network processor.
-    pub processor: NetworkProcessor<AnyBus>,
+    pub processor: NetworkProcessor,
     /// The message, until it has ended.
-    pub in_flight: Option<InFlight<AnyBus>>,
+    pub in_flight: Option<InFlight>,
     /// Whether a coroutine waits for it.
     pub is_awaited: bool,
     /// Its outcome, if it was seen while something else was waited for.
@@ -97,7 +96,7 @@ pub struct Message {
 
 impl Message {
     /// Returns its outcome if it has ended, with its data in the buffer.
-    pub async fn look(processor: &NetworkProcessor<AnyBus>, message: &InFlight<AnyBus>) -> Waited {
+    pub async fn look(processor: &NetworkProcessor, message: &InFlight) -> Waited {
         match processor.poll(message) {
             Ok(None) => None,
             // The wait takes no time but that of a copy.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crosslane::driver::Buffer as Registered;
 use crosslane::host::{Bus, PageSize, lock};
+use crosslane::lab::LabBus;
 use crosslane::open::{AnyBus, Session as Opened};
 use crosslane::pcie::units::Picoseconds;
 use pyo3::prelude::*;
@@ -48,7 +49,7 @@ pub struct Shared {
     is_closed: AtomicBool,
     state: Mutex<Option<State>>,
     /// Buffers of transfers that have ended, each with its owner.
-    spare: Mutex<Vec<(Owner, Registered<AnyBus>)>>,
+    spare: Mutex<Vec<(Owner, Registered)>>,
     /// Transfers that were dropped before they had ended.
     abandoned: Mutex<Vec<Posted>>,
     /// Transfers for which a coroutine no longer waits.
@@ -71,7 +72,7 @@ impl Shared {
         Arc::new(Self {
             name,
             process: process::id(),
-            is_lab: matches!(bus, AnyBus::Lab(_)),
+            is_lab: bus.downcast::<LabBus>().is_some(),
             bus: Mutex::new(Some(bus)),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(Some(state)),
@@ -204,12 +205,11 @@ impl Shared {
         py: Python<'_>,
         owner: Owner,
         bytes: u64,
-        register: impl FnOnce(&mut State, u64) -> Result<Registered<AnyBus>, Failure> + Send,
-    ) -> PyResult<Registered<AnyBus>> {
+        register: impl FnOnce(&mut State, u64) -> Result<Registered, Failure> + Send,
+    ) -> PyResult<Registered> {
         self.check()?;
         let mut spare = lock(&self.spare);
-        let fits =
-            |(of, it): &(Owner, Registered<AnyBus>)| *of == owner && it.size_bytes() >= bytes;
+        let fits = |(of, it): &(Owner, Registered)| *of == owner && it.size_bytes() >= bytes;
         if let Some(index) = spare.iter().position(fits) {
             return Ok(spare.swap_remove(index).1);
         }
@@ -220,12 +220,7 @@ impl Shared {
     }
 
     /// Takes a spare buffer of a card, or registers one.
-    pub fn spare_of_card(
-        &self,
-        py: Python<'_>,
-        card: usize,
-        bytes: u64,
-    ) -> PyResult<Registered<AnyBus>> {
+    pub fn spare_of_card(&self, py: Python<'_>, card: usize, bytes: u64) -> PyResult<Registered> {
         self.spare(py, Owner::Card(card), bytes, |state, bytes| {
             let device = state.device(card)?;
             state.run(device.buffer(bytes, PageSize::Huge))
@@ -233,7 +228,7 @@ impl Shared {
     }
 
     /// Keeps the buffer of a transfer that has ended.
-    pub fn give_spare(&self, owner: Owner, buffer: Registered<AnyBus>) {
+    pub fn give_spare(&self, owner: Owner, buffer: Registered) {
         let mut spare = lock(&self.spare);
         if spare.iter().filter(|(of, _)| *of == owner).count() < MOST_SPARE {
             spare.push((owner, buffer));
@@ -249,7 +244,7 @@ impl Shared {
         let (gone, stay) = std::mem::take(&mut *kept).into_iter().partition(|(of, _)| *of == owner);
         *kept = stay;
         drop(kept);
-        let gone: Vec<(Owner, Registered<AnyBus>)> = gone;
+        let gone: Vec<(Owner, Registered)> = gone;
         drop(gone);
     }
 

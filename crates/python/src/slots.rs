@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crosslane::driver::{SlotReceiver as Receiver, SlotSender as Sender};
 use crosslane::host::lock;
-use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -46,14 +45,14 @@ fn look_until<T>(
 /// The sending end of slots.
 #[pyclass(frozen, module = "crosslane")]
 pub struct SlotSender {
-    sender: Kept<Mutex<Sender<AnyBus>>>,
+    sender: Kept<Mutex<Sender>>,
     #[pyo3(get)]
     slots: u64,
 }
 
 impl SlotSender {
     /// Takes a sender that was just made.
-    pub fn new(session: &Arc<Shared>, sender: Sender<AnyBus>) -> Self {
+    pub fn new(session: &Arc<Shared>, sender: Sender) -> Self {
         let slots = sender.slots();
         Self { sender: Kept::new(session, "the sender of slots", Mutex::new(sender)), slots }
     }
@@ -93,12 +92,12 @@ impl SlotSender {
 /// The receiving end of slots.
 #[pyclass(frozen, module = "crosslane")]
 pub struct SlotReceiver {
-    receiver: Kept<Mutex<Receiver<AnyBus>>>,
+    receiver: Kept<Mutex<Receiver>>,
 }
 
 impl SlotReceiver {
     /// Takes a receiver that was just made.
-    pub fn new(session: &Arc<Shared>, receiver: Receiver<AnyBus>) -> Self {
+    pub fn new(session: &Arc<Shared>, receiver: Receiver) -> Self {
         Self { receiver: Kept::new(session, "the receiver of slots", Mutex::new(receiver)) }
     }
 

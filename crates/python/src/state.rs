@@ -44,11 +44,11 @@ impl Deref for Owned {
 /// The session and what was opened in it.
 pub struct State {
     session: Owned,
-    devices: Vec<Option<Device<AnyBus>>>,
+    devices: Vec<Option<Device>>,
     options: BTreeMap<ChannelKey, ChannelOptions>,
     lines: BTreeMap<LineKey, Line>,
     messages: BTreeMap<u64, Message>,
-    processors: BTreeMap<u64, NetworkProcessor<AnyBus>>,
+    processors: BTreeMap<u64, NetworkProcessor>,
     /// Cards whose memory space is enabled.
     enabled: BTreeSet<usize>,
     /// Number of the last message, peer, peer's memory, or network processor.
@@ -117,7 +117,7 @@ impl State {
         });
         found.map_or_else(
             || self.bus().clone(),
-            |(simulation, host)| AnyBus::Lab(simulation.bus(host)),
+            |(simulation, host)| AnyBus::new(simulation.bus(host)),
         )
     }
 
@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Returns the engine of a card, opened if it was not.
-    pub fn device(&mut self, card: usize) -> Result<Device<AnyBus>, Failure> {
+    pub fn device(&mut self, card: usize) -> Result<Device, Failure> {
         if let Some(Some(device)) = self.devices.get(card) {
             return Ok(device.clone());
         }
@@ -168,14 +168,14 @@ impl State {
     }
 
     /// Takes a network processor that was just opened, and returns its number.
-    pub fn add_processor(&mut self, processor: NetworkProcessor<AnyBus>) -> u64 {
+    pub fn add_processor(&mut self, processor: NetworkProcessor) -> u64 {
         let number = self.next_number();
         self.processors.insert(number, processor);
         number
     }
 
     /// Returns a network processor.
-    pub fn processor(&self, number: u64) -> Result<NetworkProcessor<AnyBus>, Failure> {
+    pub fn processor(&self, number: u64) -> Result<NetworkProcessor, Failure> {
         let closed = || Failure::closed("the network processor is closed");
         self.processors.get(&number).cloned().ok_or_else(closed)
     }
@@ -262,7 +262,7 @@ impl State {
     pub fn post(
         &mut self,
         key: LineKey,
-        transfer: Transfer<AnyBus>,
+        transfer: Transfer,
         stands_on: Option<u64>,
     ) -> Result<Posted, Failure> {
         self.line(key)?;
@@ -288,11 +288,7 @@ impl State {
     }
 
     /// Takes a message that was posted.
-    pub fn add_message(
-        &mut self,
-        processor: NetworkProcessor<AnyBus>,
-        message: InFlight<AnyBus>,
-    ) -> Posted {
+    pub fn add_message(&mut self, processor: NetworkProcessor, message: InFlight) -> Posted {
         let number = self.next_number();
         let in_flight = Some(message);
         let message = Message { processor, in_flight, is_awaited: false, ended: None };
@@ -355,10 +351,7 @@ impl State {
         }))?
     }
 
-    fn message(
-        &self,
-        number: u64,
-    ) -> Result<(&NetworkProcessor<AnyBus>, &InFlight<AnyBus>), Failure> {
+    fn message(&self, number: u64) -> Result<(&NetworkProcessor, &InFlight), Failure> {
         let found = self.messages.get(&number);
         let found = found.and_then(|it| Some((&it.processor, it.in_flight.as_ref()?)));
         found.ok_or_else(|| Failure::closed("the message is no longer in flight"))
@@ -554,7 +547,7 @@ impl State {
     pub fn with_channel<T>(
         &mut self,
         key: ChannelKey,
-        look: impl AsyncFnOnce(&Channel<AnyBus>) -> Result<T, DriverError>,
+        look: impl AsyncFnOnce(&Channel) -> Result<T, DriverError>,
     ) -> Result<T, Failure> {
         let is_card_memory = self.lines.contains_key(&(key, true));
         self.line((key, is_card_memory))?;

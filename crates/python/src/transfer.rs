@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crosslane::driver::{Buffer as Registered, Completed as Done};
 use crosslane::host::lock;
-use crosslane::open::AnyBus;
 use crosslane::pcie::units::Picoseconds;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -47,7 +46,7 @@ pub enum Sink {
 /// Memory of a transfer.
 pub struct Memory {
     /// The memory that the card reaches.
-    pub registered: Registered<AnyBus>,
+    pub registered: Registered,
     /// Its part.
     pub part: Range<u64>,
     /// The object that the data go to.
@@ -89,7 +88,7 @@ impl Memory {
     pub fn source(
         session: &Arc<Shared>,
         asked: &Asked<'_, '_>,
-        lend: impl FnOnce(u64) -> PyResult<Registered<AnyBus>>,
+        lend: impl FnOnce(u64) -> PyResult<Registered>,
     ) -> PyResult<Self> {
         let &Asked { object, start, stop, owner } = asked;
         if let Ok(buffer) = object.cast::<Buffer>() {
@@ -116,7 +115,7 @@ impl Memory {
     pub fn sink(
         session: &Arc<Shared>,
         asked: &Asked<'_, '_>,
-        lend: impl FnOnce(u64) -> PyResult<Registered<AnyBus>>,
+        lend: impl FnOnce(u64) -> PyResult<Registered>,
     ) -> PyResult<Self> {
         let &Asked { object, start, stop, owner } = asked;
         if let Ok(buffer) = object.cast::<Buffer>() {

@@ -7,7 +7,6 @@ use crosslane::driver::{
     Contents, SlotReceiver as Receiver, SlotSender as Sender, Window as Opened, WindowOptions,
 };
 use crosslane::host::Mapping;
-use crosslane::open::AnyBus;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
@@ -21,7 +20,7 @@ use crate::view::View;
 /// A window into a BAR of a card.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Window {
-    window: Kept<Opened<AnyBus>>,
+    window: Kept<Opened>,
     size_bytes: u64,
     /// Name for people: `f1 BAR4`.
     place: String,
@@ -165,7 +164,7 @@ impl Window {
 
     /// Closes it. What the core has combined is stored before.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let flush = |state: &mut State, window: Opened<AnyBus>| state.run(window.flush());
+        let flush = |state: &mut State, window: Opened| state.run(window.flush());
         self.window.close(py, |_, _| Ok(()), flush)
     }
 

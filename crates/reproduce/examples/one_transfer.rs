@@ -98,11 +98,11 @@ fn story() -> Result<String, Failure> {
 }
 
 /// Checks that the page contains the card's pattern.
-fn check(buffer: &crosslane_driver::Buffer<impl Bus>) -> Result<(), Failure> {
+fn check(buffer: &crosslane_driver::Buffer) -> Result<(), Failure> {
     let mut bytes = vec![0; BYTES as usize];
     buffer.read(0, &mut bytes)?;
     for (n, word) in (0_u32..).zip(bytes.chunks_exact(4)) {
-        if word != User::<crosslane_lab::LabBus>::pattern(SEED, n).to_le_bytes() {
+        if word != User::pattern(SEED, n).to_le_bytes() {
             return Err(format!("word {n} of the page is wrong").into());
         }
     }

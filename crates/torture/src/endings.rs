@@ -14,7 +14,6 @@ use crate::check::{Check, check};
 use crate::fault::Fault;
 use crate::line::{BadWord, Line, TRIES};
 use crate::scene::us;
-use crate::watched::WatchedBus;
 
 /// The end of a transfer, as far as the line knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +32,7 @@ const BEYOND_DEADLINE: Picoseconds = us(1_000_000);
 
 impl Line {
     /// Waits for the transfers of a batch, each by a random kind of wait and in any order.
-    pub async fn resolve(&mut self, transfers: &[Transfer<WatchedBus>], outcomes: &mut [Outcome]) {
+    pub async fn resolve(&mut self, transfers: &[Transfer], outcomes: &mut [Outcome]) {
         let first = self.tickets - transfers.len() as u64;
         let mut order: Vec<usize> = (0..transfers.len()).collect();
         self.rng.shuffle(&mut order);
@@ -86,12 +85,7 @@ impl Line {
         );
     }
 
-    fn completed(
-        &mut self,
-        transfer: &Transfer<WatchedBus>,
-        index: usize,
-        completed: Completed,
-    ) -> Outcome {
+    fn completed(&mut self, transfer: &Transfer, index: usize, completed: Completed) -> Outcome {
         let total = transfer.target.bytes();
         let bytes = completed.bytes;
         check!(Check::Whole, bytes == total, "{}: {bytes} of {total} B complete", self.name());
@@ -119,7 +113,7 @@ impl Line {
     fn outcome_of(
         &self,
         error: &TransferError,
-        transfer: &Transfer<WatchedBus>,
+        transfer: &Transfer,
         index: usize,
         unknown: &mut usize,
     ) -> Outcome {
@@ -223,7 +217,7 @@ impl Line {
     }
 
     /// Checks that a cancelled transfer stood behind a failed one, or was cancelled on purpose.
-    fn check_cancelled(&self, errors: &[TransferFault], transfers: &[Transfer<WatchedBus>]) {
+    fn check_cancelled(&self, errors: &[TransferFault], transfers: &[Transfer]) {
         let is_cancelled = |fault: &TransferFault| *fault == TransferFault::Cancelled;
         let now = self.world.bus.now();
         let is_explained = self.cancelled

@@ -20,7 +20,6 @@ use crate::endings::Outcome;
 use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
 use crate::stream;
-use crate::watched::WatchedBus;
 
 /// Attempts until a channel runs again: far longer than any fault of a seed lasts.
 pub(crate) const TRIES: u32 = 3_000;
@@ -36,11 +35,11 @@ pub(crate) fn is_nowhere(address: BusAddress) -> bool {
 
 /// The target of a peer channel.
 pub(crate) struct Far {
-    pub receiver: Device<WatchedBus>,
+    pub receiver: Device,
     pub options: PeerOptions,
     /// The receiver's route for the receive queue.
     pub route: FarRoute,
-    pub peer: Option<Peer<WatchedBus>>,
+    pub peer: Option<Peer>,
 }
 
 /// Route of the data of a receive queue.
@@ -71,7 +70,7 @@ pub(crate) struct BadWord {
 /// A channel, and the state of its stream.
 pub(crate) struct Line {
     pub world: Rc<World>,
-    pub device: Device<WatchedBus>,
+    pub device: Device,
     pub key: (ChannelKind, u8),
     pub rng: Random,
     /// Seed of its stream.
@@ -87,10 +86,10 @@ pub(crate) struct Line {
     /// Longest pause between two rounds, for slow readers.
     pub pause: Picoseconds,
     pub far: Option<Far>,
-    pub channel: Option<Channel<WatchedBus>>,
+    pub channel: Option<Channel>,
     /// Whether its descriptors are stored into the engine.
     pub has_table: bool,
-    pub buffer: Option<Buffer<WatchedBus>>,
+    pub buffer: Option<Buffer>,
     /// Size of its buffer, bytes; the longest transfer depends on it.
     pub buffer_bytes: u64,
     /// Next word of the stream.
@@ -116,7 +115,7 @@ pub(crate) struct Line {
 impl Line {
     pub fn new(
         world: &Rc<World>,
-        device: &Device<WatchedBus>,
+        device: &Device,
         key: (ChannelKind, u8),
         rng: &mut Random,
         seed: u32,
@@ -182,7 +181,7 @@ impl Line {
         );
     }
 
-    pub fn channel(&mut self) -> &mut Channel<WatchedBus> {
+    pub fn channel(&mut self) -> &mut Channel {
         self.channel.as_mut().expect("the line is open")
     }
 
@@ -426,7 +425,7 @@ impl Line {
         unreachable!("the segments of a buffer hold all of it")
     }
 
-    fn target(&self, part: &Range<u64>) -> Target<WatchedBus> {
+    fn target(&self, part: &Range<u64>) -> Target {
         match (&self.buffer, &self.far) {
             (Some(buffer), _) => Target::Buffer(buffer.clone(), part.clone()),
             (None, Some(Far { peer: Some(peer), .. })) => peer.target(part.end - part.start),
@@ -500,7 +499,7 @@ impl Line {
     }
 
     /// Posts a batch; returns whether that succeeded.
-    async fn post(&mut self, transfers: &[Transfer<WatchedBus>]) -> bool {
+    async fn post(&mut self, transfers: &[Transfer]) -> bool {
         let (world, first) = (Rc::clone(&self.world), self.tickets);
         let span = Picoseconds(self.rng.u64(..20_000_000));
         let is_cut = self.rng.u8(..6) == 0;

@@ -14,7 +14,6 @@ use crosslane_random::Random;
 use crate::check::{Check, check};
 use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
-use crate::watched::WatchedBus;
 
 /// One seed in this many has packets, in all engines of a generated lab: those that leave
 /// [`PACKET_SEED`].
@@ -38,7 +37,7 @@ pub(crate) const fn has_packets(seed: u64) -> bool {
 /// An engine that sends packets to itself.
 pub(crate) struct Packeteer {
     world: Rc<World>,
-    device: Device<WatchedBus>,
+    device: Device,
     touches: Engines,
     rng: Random,
     /// Words of packets compared after their return.
@@ -48,7 +47,7 @@ pub(crate) struct Packeteer {
 }
 
 impl Packeteer {
-    pub fn new(world: &Rc<World>, device: &Device<WatchedBus>, rng: &mut Random) -> Self {
+    pub fn new(world: &Rc<World>, device: &Device, rng: &mut Random) -> Self {
         Self {
             world: Rc::clone(world),
             device: device.on_core(rng.u16(..)),

@@ -13,7 +13,6 @@ use crosslane_random::Random;
 use crate::check::{Check, check};
 use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
-use crate::watched::WatchedBus;
 
 /// Time allowed for the messages of one attempt: far longer than they take, and longer than any
 /// fault that ends.
@@ -24,8 +23,8 @@ const LOOKS: u32 = 100;
 /// Two engines that play ping-pong.
 pub(crate) struct Pingers {
     world: Rc<World>,
-    near: Device<WatchedBus>,
-    far: Device<WatchedBus>,
+    near: Device,
+    far: Device,
     touches: Engines,
     rng: Random,
     /// Words compared after their return.
@@ -35,12 +34,7 @@ pub(crate) struct Pingers {
 }
 
 impl Pingers {
-    pub fn new(
-        world: &Rc<World>,
-        near: &Device<WatchedBus>,
-        far: &Device<WatchedBus>,
-        rng: &mut Random,
-    ) -> Self {
+    pub fn new(world: &Rc<World>, near: &Device, far: &Device, rng: &mut Random) -> Self {
         let touches = world.engine(&near.function().name) | world.engine(&far.function().name);
         Self {
             world: Rc::clone(world),

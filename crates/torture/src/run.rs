@@ -23,7 +23,7 @@ use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
 use crate::visitor::visit;
-use crate::watched::{Shared, WatchedBus};
+use crate::watched::Shared;
 use crate::workload::{AtWork, set_up};
 
 /// Results of a seed. Equal for equal runs, bit for bit.
@@ -210,7 +210,7 @@ async fn line_of_work(line: &mut Line, rounds: u32) {
 }
 
 /// Has the devices release dropped objects, and waits until no tag is out of use.
-async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), DriverError> {
+async fn give_back(world: &World, devices: &[Device]) -> Result<(), DriverError> {
     let is_there = |name: &str| !world.is_gone(world.engine(name));
     for device in devices.iter().filter(|device| is_there(&device.function().name)) {
         // Pending releases happen when the next buffer is allocated.

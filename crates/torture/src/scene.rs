@@ -150,7 +150,7 @@ impl World {
     }
 
     /// Opens and closes the first channel of this kind, so that its device forgets dropped objects.
-    pub async fn give_back(&self, device: &Device<WatchedBus>, kind: ChannelKind) {
+    pub async fn give_back(&self, device: &Device, kind: ChannelKind) {
         let own = self.engine(&device.function().name);
         loop {
             let closed = match device.channel(kind, 0, ChannelOptions::default()).await {

@@ -3,8 +3,6 @@
 
 use crosslane_driver::User;
 
-use crate::watched::WatchedBus;
-
 /// The generator's step, and its inverse modulo 2^32.
 const STEP: u32 = 0x9e37_79b1;
 const INVERSE: u32 = inverse(STEP);
@@ -25,7 +23,7 @@ const fn inverse(odd: u32) -> u32 {
 pub fn words(seed: u32, from: u32, bytes: u64) -> Vec<u8> {
     let mut words = vec![0; bytes as usize / 4 * 4];
     for (n, word) in (from..).zip(words.as_chunks_mut::<4>().0) {
-        *word = User::<WatchedBus>::pattern(seed, n).to_le_bytes();
+        *word = User::pattern(seed, n).to_le_bytes();
     }
     words
 }

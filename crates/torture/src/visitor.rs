@@ -12,10 +12,9 @@ use crosslane_random::Random;
 use crate::check::{Check, check};
 use crate::fault::Fault;
 use crate::scene::World;
-use crate::watched::WatchedBus;
 
 /// Visits devices: does a few things, and leaves.
-pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device<WatchedBus>>, mut rng: Random) {
+pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device>, mut rng: Random) {
     for _ in 0..rng.u32(1..6) {
         let pause = Picoseconds(rng.u64(..400_000_000));
         world.sleep(pause).await;
@@ -31,8 +30,8 @@ pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device<WatchedBus>>, mu
 
 async fn call(
     world: &World,
-    one: &Device<WatchedBus>,
-    other: &Device<WatchedBus>,
+    one: &Device,
+    other: &Device,
     rng: &mut Random,
 ) -> Result<(), DriverError> {
     let bytes = rng.u64(1..=100_000);

@@ -13,7 +13,6 @@ use crate::line::{Far, FarRoute, Line};
 use crate::packets::Packeteer;
 use crate::ping::Pingers;
 use crate::scene::{World, us};
-use crate::watched::WatchedBus;
 
 /// Lines that carry one stream, from its source to host memory; or a single line.
 pub(crate) struct Chain {
@@ -28,12 +27,7 @@ impl Chain {
     }
 
     /// Makes the line from memory into an engine's checker.
-    fn checked(
-        world: &Rc<World>,
-        device: &Device<WatchedBus>,
-        rng: &mut Random,
-        seed: u32,
-    ) -> Self {
+    fn checked(world: &Rc<World>, device: &Device, rng: &mut Random, seed: u32) -> Self {
         let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
         read.checked = true;
         Self::single(read)
@@ -57,7 +51,7 @@ impl Chain {
 
 /// All work of a seed.
 pub(crate) struct AtWork {
-    pub devices: Vec<Device<WatchedBus>>,
+    pub devices: Vec<Device>,
     pub chains: Vec<Chain>,
     pub pingers: Vec<Pingers>,
     pub packeteers: Vec<Packeteer>,
@@ -117,7 +111,7 @@ pub(crate) async fn set_up(
 /// Sets up an exchange of messages, and memory into the checkers of both.
 async fn ping(
     world: &Rc<World>,
-    [near, far]: [&Device<WatchedBus>; 2],
+    [near, far]: [&Device; 2],
     pingers: &mut Vec<Pingers>,
     rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
@@ -143,10 +137,10 @@ async fn ping(
 /// Connects a peer channel for the first time; `None` if the root complex does not allow it.
 async fn first_connection(
     world: &World,
-    sender: &Device<WatchedBus>,
-    receiver: &Device<WatchedBus>,
+    sender: &Device,
+    receiver: &Device,
     options: PeerOptions,
-) -> Result<Option<Peer<WatchedBus>>, DriverError> {
+) -> Result<Option<Peer>, DriverError> {
     let forbids = || world.forbids_peers(&sender.function().name, &receiver.function().name);
     match sender.connect(receiver, options).await {
         // The driver cannot see that the root complex forbids it, and would lose these writes.
@@ -165,12 +159,7 @@ async fn first_connection(
 }
 
 /// Makes further channels, each with a separate stream.
-fn further(
-    world: &Rc<World>,
-    device: &Device<WatchedBus>,
-    seed: u32,
-    rng: &mut Random,
-) -> Vec<Chain> {
+fn further(world: &Rc<World>, device: &Device, seed: u32, rng: &mut Random) -> Vec<Chain> {
     let mut chains = Vec::new();
     let description = device.description();
     for (kind, have) in
@@ -186,7 +175,7 @@ fn further(
 /// Sets up the generator into memory, memory into the checker, and perhaps writes to nowhere.
 async fn alone(
     world: &Rc<World>,
-    device: &Device<WatchedBus>,
+    device: &Device,
     rng: &mut Random,
 ) -> Result<Vec<Chain>, DriverError> {
     let seed = rng.u32(..);
@@ -204,7 +193,7 @@ async fn alone(
 /// Sets up memory through the engine into memory.
 async fn loop_back(
     world: &Rc<World>,
-    device: &Device<WatchedBus>,
+    device: &Device,
     rng: &mut Random,
 ) -> Result<Vec<Chain>, DriverError> {
     let seed = rng.u32(..);
@@ -220,8 +209,8 @@ async fn loop_back(
 /// Sets up one engine's generator, or what it reads, into another's memory.
 async fn pair(
     world: &Rc<World>,
-    sender: &Device<WatchedBus>,
-    receiver: &Device<WatchedBus>,
+    sender: &Device,
+    receiver: &Device,
     rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);
@@ -269,7 +258,7 @@ async fn pair(
 /// Sets up memory through three engines into memory.
 async fn relay(
     world: &Rc<World>,
-    [first, middle, last]: [&Device<WatchedBus>; 3],
+    [first, middle, last]: [&Device; 3],
     rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);

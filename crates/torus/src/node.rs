@@ -12,7 +12,7 @@ use crosslane_driver::network_processor::{
     Ended, InFlight, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES,
     ROUTED_PAYLOAD_BYTES,
 };
-use crosslane_host::{Bus, ErrorKind, lock, setters};
+use crosslane_host::{AnyBus, Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::coordinates::{Coordinates, Direction, Peer};
@@ -44,40 +44,40 @@ setters!(NodeOptions {
 
 /// Message to be sent, or room for one to be received.
 #[derive(Clone)]
-pub struct Message<B: Bus> {
+pub struct Message {
     /// Destination or source.
     pub peer: Peer,
     /// Tag, 0 to 63.
     pub tag: u8,
     /// Buffer from [`Node::buffer`].
-    pub buffer: Buffer<B>,
+    pub buffer: Buffer,
     /// Range of the message in the buffer, bytes.
     pub part: Range<u64>,
     /// Time by which it must have ended.
     pub deadline: Picoseconds,
 }
 
-impl<B: Bus> fmt::Debug for Message<B> {
+impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Message({}, tag {}, bytes {:?})", self.peer, self.tag, self.part)
     }
 }
 
 /// State shared by all handles of a node.
-struct Shared<B: Bus> {
+struct Shared {
     coordinates: Coordinates,
     options: NodeOptions,
-    operations: Mutex<Operations<B>>,
+    operations: Mutex<Operations>,
 }
 
 /// Message being sent, which continues if this is dropped (later calls post the remaining pieces of
 /// a long one); or room for one to be received, which the next call then takes back.
-pub struct Begun<B: Bus> {
-    shared: Arc<Shared<B>>,
+pub struct Begun {
+    shared: Arc<Shared>,
     id: u64,
 }
 
-impl<B: Bus> Drop for Begun<B> {
+impl Drop for Begun {
     fn drop(&mut self) {
         lock(&self.shared.operations).abandon(self.id);
     }
@@ -85,18 +85,18 @@ impl<B: Bus> Drop for Begun<B> {
 
 /// Node of a torus. Clones share the node.
 #[derive(Clone)]
-pub struct Node<B: Bus> {
-    processor: NetworkProcessor<B>,
-    shared: Arc<Shared<B>>,
+pub struct Node {
+    processor: NetworkProcessor,
+    shared: Arc<Shared>,
 }
 
-impl<B: Bus> fmt::Debug for Node<B> {
+impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Node({}, {:?})", self.number(), self.processor)
     }
 }
 
-impl<B: Bus> Node<B> {
+impl Node {
     /// Opens a node by the name of its network processor, sets its position and enables the links
     /// to its neighbours. A link comes up when both of its nodes are open:
     /// [`links_up`](Self::links_up).
@@ -105,7 +105,16 @@ impl<B: Bus> Node<B> {
     /// Returns an error for an unknown device, an invalid position, too few links, or pieces
     /// shorter than a datagram or longer than 1 MiB.
     pub async fn open(
-        bus: B,
+        bus: impl Bus,
+        name: &str,
+        coordinates: Coordinates,
+        options: NodeOptions,
+    ) -> Result<Self> {
+        Self::on(AnyBus::new(bus), name, coordinates, options).await
+    }
+
+    async fn on(
+        bus: AnyBus,
         name: &str,
         coordinates: Coordinates,
         options: NodeOptions,
@@ -166,7 +175,7 @@ impl<B: Bus> Node<B> {
     }
 
     /// Returns the network processor of the node.
-    pub const fn processor(&self) -> &NetworkProcessor<B> {
+    pub const fn processor(&self) -> &NetworkProcessor {
         &self.processor
     }
 
@@ -179,7 +188,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if memory is short or cannot be pinned.
-    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>> {
+    pub async fn buffer(&self, bytes: u64) -> Result<Buffer> {
         Ok(self.processor.buffer(bytes).await?)
     }
 
@@ -188,7 +197,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
-    pub async fn tx_i(&self, message: Message<B>) -> Result<Begun<B>> {
+    pub async fn tx_i(&self, message: Message) -> Result<Begun> {
         self.begin(MessageDirection::Sent, message).await
     }
 
@@ -196,7 +205,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of both.
-    pub async fn tx(&self, message: Message<B>) -> Result<Ended> {
+    pub async fn tx(&self, message: Message) -> Result<Ended> {
         self.finish(&self.tx_i(message).await?).await
     }
 
@@ -205,7 +214,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of [`tx_i`](Self::tx_i).
-    pub async fn rx_i(&self, message: Message<B>) -> Result<Begun<B>> {
+    pub async fn rx_i(&self, message: Message) -> Result<Begun> {
         self.begin(MessageDirection::Received, message).await
     }
 
@@ -213,7 +222,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns the errors of both.
-    pub async fn rx(&self, message: Message<B>) -> Result<Ended> {
+    pub async fn rx(&self, message: Message) -> Result<Ended> {
         self.finish(&self.rx_i(message).await?).await
     }
 
@@ -247,7 +256,7 @@ impl<B: Bus> Node<B> {
         Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::InvalidArgument, problem))
     }
 
-    async fn begin(&self, direction: MessageDirection, message: Message<B>) -> Result<Begun<B>> {
+    async fn begin(&self, direction: MessageDirection, message: Message) -> Result<Begun> {
         let Message { peer, tag, buffer, part, deadline } = message;
         self.check_peer(peer, tag)?;
         let key = peer.key(tag);
@@ -273,7 +282,7 @@ impl<B: Bus> Node<B> {
         Ok(Begun { shared: Arc::clone(&self.shared), id })
     }
 
-    async fn post(&self, whole: &Whole<B>, part: Range<u64>) -> Result<InFlight<B>> {
+    async fn post(&self, whole: &Whole, part: Range<u64>) -> Result<InFlight> {
         let buffer = whole.buffer.clone();
         let message = driver::Message { key: whole.key, buffer, part, deadline: whole.deadline };
         Ok(match whole.direction {
@@ -283,16 +292,16 @@ impl<B: Bus> Node<B> {
     }
 
     /// Whether a piece has ended; a failure is an end too.
-    fn poll(&self, piece: &InFlight<B>) -> bool {
+    fn poll(&self, piece: &InFlight) -> bool {
         !matches!(self.processor.poll(piece), Ok(None))
     }
 
-    async fn wait(&self, piece: &InFlight<B>, deadline: Picoseconds) -> Result<Ended> {
+    async fn wait(&self, piece: &InFlight, deadline: Picoseconds) -> Result<Ended> {
         Ok(self.processor.wait(piece, deadline).await?)
     }
 
     /// Advances a message whose piece has ended.
-    async fn advance(&self, id: u64, piece: &Arc<InFlight<B>>, ended: Result<Ended>) {
+    async fn advance(&self, id: u64, piece: &Arc<InFlight>, ended: Result<Ended>) {
         let next = lock(&self.shared.operations).piece_ended(id, piece, ended);
         let Some(Next::Post(part)) = next else { return };
         let Some(whole) = lock(&self.shared.operations).whole(id) else { return };
@@ -328,7 +337,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if the message failed.
-    pub async fn test(&self, begun: &Begun<B>) -> Result<Option<Ended>> {
+    pub async fn test(&self, begun: &Begun) -> Result<Option<Ended>> {
         self.progress().await;
         self.look(begun.id).await;
         lock(&self.shared.operations).result(begun.id).transpose()
@@ -338,7 +347,7 @@ impl<B: Bus> Node<B> {
     ///
     /// # Errors
     /// Returns an error if the message failed or its deadline passed.
-    pub async fn finish(&self, begun: &Begun<B>) -> Result<Ended> {
+    pub async fn finish(&self, begun: &Begun) -> Result<Ended> {
         let id = begun.id;
         loop {
             self.progress().await;
@@ -378,25 +387,25 @@ impl<B: Bus> Node<B> {
 }
 
 /// Key reserved for a message that has not begun.
-struct TakenKey<'a, B: Bus> {
-    node: &'a Node<B>,
+struct TakenKey<'a> {
+    node: &'a Node,
     direction: MessageDirection,
     key: Key,
 }
 
-impl<B: Bus> Drop for TakenKey<'_, B> {
+impl Drop for TakenKey<'_> {
     fn drop(&mut self) {
         lock(&self.node.shared.operations).give_key_back(self.direction, self.key);
     }
 }
 
-struct Posting<'a, B: Bus> {
-    node: &'a Node<B>,
+struct Posting<'a> {
+    node: &'a Node,
     id: u64,
     is_posted: bool,
 }
 
-impl<B: Bus> Drop for Posting<'_, B> {
+impl Drop for Posting<'_> {
     /// Ends the message: the call was dropped, so the device's share of the piece is unknown.
     fn drop(&mut self) {
         if self.is_posted {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{Ended, InFlight, Key};
-use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::Result;
@@ -19,17 +18,17 @@ pub(crate) enum MessageDirection {
 }
 
 /// Properties common to all pieces of a message.
-pub(crate) struct Whole<B: Bus> {
+pub(crate) struct Whole {
     pub direction: MessageDirection,
     pub key: Key,
-    pub buffer: Buffer<B>,
+    pub buffer: Buffer,
     pub part: Range<u64>,
     pub deadline: Picoseconds,
     /// Length of the longest piece.
     pub piece_bytes: u64,
 }
 
-impl<B: Bus> Whole<B> {
+impl Whole {
     /// Returns the piece that begins at an offset of the buffer.
     pub fn piece(&self, from: u64) -> Range<u64> {
         from..self.part.end.min(from.saturating_add(self.piece_bytes))
@@ -37,12 +36,12 @@ impl<B: Bus> Whole<B> {
 }
 
 /// Message in progress or ended.
-pub(crate) struct Operation<B: Bus> {
-    pub whole: Arc<Whole<B>>,
+pub(crate) struct Operation {
+    pub whole: Arc<Whole>,
     /// Piece that the device has, or had last.
     piece: Range<u64>,
     /// `None` while the next piece is being posted.
-    current: Option<Arc<InFlight<B>>>,
+    current: Option<Arc<InFlight>>,
     moved_bytes: u64,
     posted: Picoseconds,
     result: Option<Result<Ended>>,
@@ -58,19 +57,14 @@ pub(crate) enum Next {
 }
 
 /// Messages of a node.
-pub(crate) struct Operations<B: Bus> {
-    by_id: BTreeMap<u64, Operation<B>>,
+#[derive(Default)]
+pub(crate) struct Operations {
+    by_id: BTreeMap<u64, Operation>,
     keys: HashSet<(MessageDirection, Key)>,
     next_id: u64,
 }
 
-impl<B: Bus> Default for Operations<B> {
-    fn default() -> Self {
-        Self { by_id: BTreeMap::new(), keys: HashSet::new(), next_id: 0 }
-    }
-}
-
-impl<B: Bus> Operations<B> {
+impl Operations {
     /// Reserves a key. Returns false if a message in progress has it.
     pub fn take_key(&mut self, direction: MessageDirection, key: Key) -> bool {
         self.keys.insert((direction, key))
@@ -81,7 +75,7 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Adds a message whose key is reserved and whose first piece is posted.
-    pub fn begin(&mut self, whole: Arc<Whole<B>>, first: InFlight<B>, now: Picoseconds) -> u64 {
+    pub fn begin(&mut self, whole: Arc<Whole>, first: InFlight, now: Picoseconds) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let piece = whole.piece(whole.part.start);
@@ -98,7 +92,7 @@ impl<B: Bus> Operations<B> {
         id
     }
 
-    pub fn whole(&self, id: u64) -> Option<Arc<Whole<B>>> {
+    pub fn whole(&self, id: u64) -> Option<Arc<Whole>> {
         self.by_id.get(&id).map(|operation| Arc::clone(&operation.whole))
     }
 
@@ -107,13 +101,13 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Returns the piece that the device has.
-    pub fn current(&self, id: u64) -> Option<Arc<InFlight<B>>> {
+    pub fn current(&self, id: u64) -> Option<Arc<InFlight>> {
         self.by_id.get(&id)?.current.clone()
     }
 
     /// Returns the messages with further pieces after the current one.
     pub fn long(&self) -> Vec<u64> {
-        let long = |operation: &Operation<B>| {
+        let long = |operation: &Operation| {
             operation.result.is_none() && operation.piece.end < operation.whole.part.end
         };
         self.by_id.iter().filter(|(_, operation)| long(operation)).map(|(&id, _)| id).collect()
@@ -123,7 +117,7 @@ impl<B: Bus> Operations<B> {
     pub fn piece_ended(
         &mut self,
         id: u64,
-        piece: &Arc<InFlight<B>>,
+        piece: &Arc<InFlight>,
         ended: Result<Ended>,
     ) -> Option<Next> {
         let operation = self.by_id.get_mut(&id)?;
@@ -150,7 +144,7 @@ impl<B: Bus> Operations<B> {
     }
 
     /// Records that the next piece has been posted.
-    pub fn posted(&mut self, id: u64, piece: InFlight<B>) {
+    pub fn posted(&mut self, id: u64, piece: InFlight) {
         if let Some(operation) = self.by_id.get_mut(&id) {
             operation.current = Some(Arc::new(piece));
         }

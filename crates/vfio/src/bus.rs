@@ -302,6 +302,8 @@ impl Topology for VfioBus {
 impl Bus for VfioBus {
     type Memory = VfioMemory;
 
+    const AT_ONCE: bool = true;
+
     fn now(&self) -> Picoseconds {
         self.time()
     }

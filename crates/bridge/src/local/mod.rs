@@ -18,7 +18,7 @@ use std::pin::pin;
 
 use crosslane_driver::{Buffer, ChannelKind, Device, DriverError, StreamSource};
 use crosslane_host::ErrorKind::Cancelled;
-use crosslane_host::{Bus, PageSize};
+use crosslane_host::{AnyBus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, pending, select};
 use futures_util::try_join;
@@ -39,11 +39,11 @@ const STAGES: [Stage; 4] = [Stage::CopyIn, Stage::Transmit, Stage::Receive, Stag
 const MOST_ENTRIES: u32 = 65_536;
 
 /// A channel of the card, with the ring of buffers that data are copied into or out of.
-struct Controller<B: Bus> {
-    device: Device<B>,
+struct Controller {
+    device: Device,
     options: LocalOptions,
-    channel: CardChannel<B>,
-    ring: Option<Buffer<B>>,
+    channel: CardChannel,
+    ring: Option<Buffer>,
 }
 
 /// The local DMA of one card. While open it owns H2C channel 0 and C2H channel 0; for data that
@@ -53,11 +53,11 @@ struct Controller<B: Bus> {
 /// flight are stopped before the next one, or by [`close`](Self::close). Until then the controllers
 /// may access its memory: the driver guards those parts of registered memory, and the controllers
 /// never access the caller's unregistered memory.
-pub struct LocalDma<B: Bus> {
-    device: Device<B>,
+pub struct LocalDma {
+    device: Device,
     options: LocalOptions,
-    transmit: Controller<B>,
-    receive: Controller<B>,
+    transmit: Controller,
+    receive: Controller,
     /// Whether the stream leads from H2C to C2H.
     is_routed: bool,
     /// Whether a transfer has begun and not ended.
@@ -65,19 +65,19 @@ pub struct LocalDma<B: Bus> {
     arrived: Arrived,
 }
 
-impl<B: Bus> fmt::Debug for LocalDma<B> {
+impl fmt::Debug for LocalDma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LocalDma({})", self.device.function().name)
     }
 }
 
-impl<B: Bus> LocalDma<B> {
+impl LocalDma {
     /// Makes local DMA with a device. Channels and rings are set up when a transfer first needs
     /// them, and kept.
     ///
     /// # Errors
     /// Invalid options.
-    pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self> {
+    pub fn new(device: &Device, options: LocalOptions) -> Result<Self> {
         options.check()?;
         let cores = options.cores;
         Ok(Self {
@@ -106,7 +106,7 @@ impl<B: Bus> LocalDma<B> {
     /// # Errors
     /// If the request is invalid, the device does not answer, or the transfer fails; then with the
     /// bytes that have arrived. The next transfer can be made.
-    pub async fn transfer(&mut self, job: Job<'_, B>, deadline: Picoseconds) -> Result<Moved> {
+    pub async fn transfer(&mut self, job: Job<'_>, deadline: Picoseconds) -> Result<Moved> {
         self.transfer_until(job, deadline, pending()).await
     }
 
@@ -117,7 +117,7 @@ impl<B: Bus> LocalDma<B> {
     /// As [`transfer`](Self::transfer), and that it was cancelled.
     pub async fn transfer_until(
         &mut self,
-        job: Job<'_, B>,
+        job: Job<'_>,
         deadline: Picoseconds,
         cancel: impl Future<Output = ()>,
     ) -> Result<Moved> {
@@ -183,10 +183,7 @@ impl<B: Bus> LocalDma<B> {
 
     /// Stops an abandoned transfer, and sets up channels and rings for a new one. Returns the ends
     /// of the data of each channel.
-    async fn prepare<'a>(
-        &mut self,
-        job: Job<'a, B>,
-    ) -> Result<[Option<Ends<'a, B>>; 2], DriverError> {
+    async fn prepare<'a>(&mut self, job: Job<'a>) -> Result<[Option<Ends<'a>>; 2], DriverError> {
         if self.is_under_way {
             for side in [&mut self.transmit, &mut self.receive] {
                 if let Some(channel) = side.channel.channel() {
@@ -220,8 +217,8 @@ impl<B: Bus> LocalDma<B> {
     }
 }
 
-impl<B: Bus> Controller<B> {
-    fn new(device: &Device<B>, options: LocalOptions, kind: ChannelKind, core: u16) -> Self {
+impl Controller {
+    fn new(device: &Device, options: LocalOptions, kind: ChannelKind, core: u16) -> Self {
         let channel = CardChannel::new(kind, core, options.notification);
         Self { device: device.clone(), options, channel, ring: None }
     }
@@ -229,9 +226,9 @@ impl<B: Bus> Controller<B> {
     /// Sets up for data from host memory to a card address, or to the stream.
     async fn take_from<'a>(
         &mut self,
-        from: HostSource<'a, B>,
+        from: HostSource<'a>,
         card: Option<u64>,
-    ) -> Result<Ends<'a, B>, DriverError> {
+    ) -> Result<Ends<'a>, DriverError> {
         let host = match from {
             HostSource::Registered(buffer, part) => self.registered(buffer, part, card).await?,
             copied => HostEnd::Filled(self.ring(card).await?, copied),
@@ -242,9 +239,9 @@ impl<B: Bus> Controller<B> {
     /// Sets up for data from a card address, or from the stream, to host memory.
     async fn bring_to<'a>(
         &mut self,
-        to: HostSink<'a, B>,
+        to: HostSink<'a>,
         card: Option<u64>,
-    ) -> Result<Ends<'a, B>, DriverError> {
+    ) -> Result<Ends<'a>, DriverError> {
         let host = match to {
             HostSink::Registered(buffer, part) => self.registered(buffer, part, card).await?,
             copied => HostEnd::Emptied(self.ring(card).await?, RefCell::new(copied)),
@@ -255,17 +252,17 @@ impl<B: Bus> Controller<B> {
     /// Sets up for memory of the caller.
     async fn registered<'a>(
         &mut self,
-        buffer: &Buffer<B>,
+        buffer: &Buffer,
         part: Range<u64>,
         card: Option<u64>,
-    ) -> Result<HostEnd<'a, B>, DriverError> {
+    ) -> Result<HostEnd<'a>, DriverError> {
         let bytes = part.end.saturating_sub(part.start);
         self.open(buffer, self.options.buffer_bytes.min(bytes), card).await?;
         Ok(HostEnd::Registered(buffer.clone(), part.start))
     }
 
     /// Sets up for copies through the ring, in huge pages if available.
-    async fn ring(&mut self, card: Option<u64>) -> Result<Buffer<B>, DriverError> {
+    async fn ring(&mut self, card: Option<u64>) -> Result<Buffer, DriverError> {
         let LocalOptions { buffer_bytes, buffers, .. } = self.options;
         let ring = match &self.ring {
             Some(ring) => ring.clone(),
@@ -282,7 +279,7 @@ impl<B: Bus> Controller<B> {
     /// Opens the channel with a descriptor for each run of bus addresses in a piece of a buffer.
     async fn open(
         &mut self,
-        buffer: &Buffer<B>,
+        buffer: &Buffer,
         piece_bytes: u64,
         card: Option<u64>,
     ) -> Result<(), DriverError> {
@@ -295,11 +292,11 @@ impl<B: Bus> Controller<B> {
     /// Returns the stages of a transfer with these ends.
     fn side<'a>(
         &'a mut self,
-        pipeline: &'a Pipeline<B>,
+        pipeline: &'a Pipeline<AnyBus>,
         total_bytes: u64,
         stage: Stage,
-        ends: Option<Ends<'a, B>>,
-    ) -> Option<Side<'a, B>> {
+        ends: Option<Ends<'a>>,
+    ) -> Option<Side<'a>> {
         let Self { device, options, channel, .. } = self;
         let (card, channel) = ((&*device, &*options), channel.channel()?);
         Some(Side::new(pipeline, card, channel, stage, ends?, total_bytes))
@@ -307,7 +304,7 @@ impl<B: Bus> Controller<B> {
 }
 
 /// Runs the stages of a channel that takes part.
-async fn run<B: Bus>(side: &mut Option<Side<'_, B>>, deadline: Picoseconds) -> Result<()> {
+async fn run(side: &mut Option<Side<'_>>, deadline: Picoseconds) -> Result<()> {
     match side {
         Some(side) => side.run(deadline).await,
         None => Ok(()),

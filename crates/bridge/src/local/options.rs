@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_driver::{Buffer, Notification};
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, setters};
+use crosslane_host::setters;
 use crosslane_pcie::units::Picoseconds;
 use smart_default::SmartDefault;
 
@@ -108,31 +108,31 @@ impl LocalOptions {
 }
 
 /// Source of data in host memory.
-pub enum HostSource<'a, B: Bus> {
+pub enum HostSource<'a> {
     /// Any memory, copied into the ring.
     Copied(&'a [u8]),
     /// A number of bytes that a function makes when they are copied into the ring: it fills pieces
     /// from given positions on.
     Made(u64, &'a dyn Fn(u64, &mut [u8])),
     /// A part of a buffer registered with the device, used without a copy.
-    Registered(&'a Buffer<B>, Range<u64>),
+    Registered(&'a Buffer, Range<u64>),
 }
 
 /// Function that is given positions in the data, and the bytes from there.
 pub type Taker<'a> = Box<dyn FnMut(u64, &[u8]) + 'a>;
 
 /// Destination of data in host memory.
-pub enum HostSink<'a, B: Bus> {
+pub enum HostSink<'a> {
     /// Any memory, copied out of the ring.
     Copied(&'a mut [u8]),
     /// A number of bytes that a function takes when they are copied out of the ring, from the first
     /// to the last.
     Used(u64, Taker<'a>),
     /// A part of a buffer registered with the device, used without a copy.
-    Registered(&'a Buffer<B>, Range<u64>),
+    Registered(&'a Buffer, Range<u64>),
 }
 
-impl<B: Bus> HostSource<'_, B> {
+impl HostSource<'_> {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Copied(data) => data.len() as u64,
@@ -142,13 +142,13 @@ impl<B: Bus> HostSource<'_, B> {
     }
 }
 
-impl<B: Bus> fmt::Debug for HostSource<'_, B> {
+impl fmt::Debug for HostSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostSource({} B)", self.bytes())
     }
 }
 
-impl<B: Bus> HostSink<'_, B> {
+impl HostSink<'_> {
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Copied(data) => data.len() as u64,
@@ -158,7 +158,7 @@ impl<B: Bus> HostSink<'_, B> {
     }
 }
 
-impl<B: Bus> fmt::Debug for HostSink<'_, B> {
+impl fmt::Debug for HostSink<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostSink({} B)", self.bytes())
     }
@@ -166,11 +166,11 @@ impl<B: Bus> fmt::Debug for HostSink<'_, B> {
 
 /// A transfer request. Card addresses are those of the card's memory, from 0.
 #[derive(Debug)]
-pub enum Job<'a, B: Bus> {
+pub enum Job<'a> {
     /// From host memory to a card address.
     HostToCard {
         /// Source in host memory.
-        from: HostSource<'a, B>,
+        from: HostSource<'a>,
         /// Destination, a card address.
         to: u64,
     },
@@ -179,15 +179,15 @@ pub enum Job<'a, B: Bus> {
         /// Source, a card address.
         from: u64,
         /// Destination in host memory; sets the length.
-        to: HostSink<'a, B>,
+        to: HostSink<'a>,
     },
     /// From host memory through the stream between the two controllers, past the compute core, and
     /// back into host memory.
     HostToHost {
         /// Source in host memory.
-        from: HostSource<'a, B>,
+        from: HostSource<'a>,
         /// Destination in host memory, of the same size.
-        to: HostSink<'a, B>,
+        to: HostSink<'a>,
     },
     /// From a card address through the same stream to another.
     CardToCard {
@@ -200,7 +200,7 @@ pub enum Job<'a, B: Bus> {
     },
 }
 
-impl<B: Bus> Job<'_, B> {
+impl Job<'_> {
     /// Returns the length of the transfer, bytes.
     pub fn bytes(&self) -> u64 {
         match self {

@@ -12,7 +12,7 @@ use crosslane_driver::{
     Buffer, Channel, Completed, CompletionLevel, Device, Target, Ticket, Transfer, TransferError,
 };
 use crosslane_host::ErrorKind::Timeout;
-use crosslane_host::{Bus, HostWork};
+use crosslane_host::{AnyBus, Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use futures_util::StreamExt;
@@ -29,13 +29,13 @@ use crate::stage::Stage;
 type Piece = Range<u64>;
 
 /// The near end of a channel's data.
-pub(super) enum HostEnd<'a, B: Bus> {
+pub(super) enum HostEnd<'a> {
     /// A ring that data of the caller's are copied into.
-    Filled(Buffer<B>, HostSource<'a, B>),
+    Filled(Buffer, HostSource<'a>),
     /// A ring that data are copied out of, for the caller.
-    Emptied(Buffer<B>, RefCell<HostSink<'a, B>>),
+    Emptied(Buffer, RefCell<HostSink<'a>>),
     /// The caller's registered buffer, from an offset.
-    Registered(Buffer<B>, u64),
+    Registered(Buffer, u64),
     /// None: data come from a card address.
     Card(u64),
 }
@@ -44,19 +44,19 @@ pub(super) enum HostEnd<'a, B: Bus> {
 const AT_ONCE_BYTES: usize = 64 << 10;
 
 /// Both ends of a channel's data.
-pub(super) struct Ends<'a, B: Bus> {
-    pub host: HostEnd<'a, B>,
+pub(super) struct Ends<'a> {
+    pub host: HostEnd<'a>,
     /// First address in the card's memory; `None` is the stream.
     pub card: Option<u64>,
 }
 
 /// The path of the data through one channel.
-struct Path<'a, B: Bus> {
-    pipeline: &'a Pipeline<B>,
-    device: Device<B>,
+struct Path<'a> {
+    pipeline: &'a Pipeline<AnyBus>,
+    device: Device,
     options: LocalOptions,
     stage: Stage,
-    ends: Ends<'a, B>,
+    ends: Ends<'a>,
     total_bytes: u64,
     /// Bytes that the channel has moved.
     moved_bytes: Cell<u64>,
@@ -67,12 +67,12 @@ struct Path<'a, B: Bus> {
 }
 
 /// One channel with its ends.
-pub(super) struct Side<'a, B: Bus> {
-    path: Path<'a, B>,
-    mover: Mover<'a, B>,
+pub(super) struct Side<'a> {
+    path: Path<'a>,
+    mover: Mover<'a>,
 }
 
-impl<B: Bus> Path<'_, B> {
+impl Path<'_> {
     /// Cuts bytes of the transfer into pieces.
     fn pieces(&self, bytes: Range<u64>) -> Chunks {
         Chunks::new(Chunking::equal(self.options.buffer_bytes), bytes)
@@ -86,7 +86,7 @@ impl<B: Bus> Path<'_, B> {
     }
 
     /// Cuts a piece for functions: positions in the data, and places in the ring.
-    fn parts(&self, piece: &Piece) -> impl Iterator<Item = (u64, Range<u64>)> + use<B> {
+    fn parts(&self, piece: &Piece) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let (Range { start, end }, first) = (piece.clone(), self.place(piece).start);
         (start..end).step_by(AT_ONCE_BYTES).map(move |at| {
             let place = first + (at - start);
@@ -164,7 +164,7 @@ impl<B: Bus> Path<'_, B> {
     }
 
     /// Returns both ends of a piece.
-    fn target(&self, piece: &Piece) -> Target<B> {
+    fn target(&self, piece: &Piece) -> Target {
         let bytes = piece.end - piece.start;
         let card = self.ends.card.map(|card| card + piece.start);
         let (buffer, part) = match &self.ends.host {
@@ -182,13 +182,13 @@ impl<B: Bus> Path<'_, B> {
     }
 }
 
-impl<'a, B: Bus> Side<'a, B> {
+impl<'a> Side<'a> {
     pub fn new(
-        pipeline: &'a Pipeline<B>,
-        (device, options): (&Device<B>, &LocalOptions),
-        channel: &'a mut Channel<B>,
+        pipeline: &'a Pipeline<AnyBus>,
+        (device, options): (&Device, &LocalOptions),
+        channel: &'a mut Channel,
         stage: Stage,
-        ends: Ends<'a, B>,
+        ends: Ends<'a>,
         total_bytes: u64,
     ) -> Self {
         let path = Path {
@@ -271,17 +271,17 @@ impl<'a, B: Bus> Side<'a, B> {
 }
 
 /// Moves pieces.
-struct Mover<'a, B: Bus> {
-    channel: &'a mut Channel<B>,
+struct Mover<'a> {
+    channel: &'a mut Channel,
     /// Pieces posted to the channel, oldest first.
     posted: VecDeque<(Ticket, Piece)>,
 }
 
-impl<B: Bus> Mover<'_, B> {
+impl Mover<'_> {
     /// Moves all pieces that come.
     async fn run(
         &mut self,
-        path: &Path<'_, B>,
+        path: &Path<'_>,
         deadline: Picoseconds,
         mut filled: UnboundedReceiver<Piece>,
         moved: UnboundedSender<Piece>,
@@ -320,12 +320,7 @@ impl<B: Bus> Mover<'_, B> {
         }
     }
 
-    async fn post(
-        &mut self,
-        path: &Path<'_, B>,
-        piece: Piece,
-        deadline: Picoseconds,
-    ) -> Result<()> {
+    async fn post(&mut self, path: &Path<'_>, piece: Piece, deadline: Picoseconds) -> Result<()> {
         let (target, level) = (path.target(&piece), CompletionLevel::Visible);
         let transfers = &[Transfer { target, level, deadline }];
         let together = usize::from(path.options.reported_together);
@@ -344,7 +339,7 @@ impl<B: Bus> Mover<'_, B> {
 
     /// Returns the piece that the host waits for: the last of a group reported together, with its
     /// index behind the oldest.
-    fn next_report(&self, path: &Path<'_, B>, has_all: bool) -> Option<(usize, Ticket)> {
+    fn next_report(&self, path: &Path<'_>, has_all: bool) -> Option<(usize, Ticket)> {
         let together = usize::from(path.options.reported_together);
         let last = match self.posted.len() {
             count if count >= together => together - 1,
@@ -355,11 +350,7 @@ impl<B: Bus> Mover<'_, B> {
     }
 
     /// Notes the end of the oldest piece, with the bytes that were moved if it failed.
-    fn end(
-        &mut self,
-        path: &Path<'_, B>,
-        outcome: Result<Completed, TransferError>,
-    ) -> Result<Piece> {
+    fn end(&mut self, path: &Path<'_>, outcome: Result<Completed, TransferError>) -> Result<Piece> {
         let Some((_, piece)) = self.posted.pop_front() else { unreachable!("a piece ends once") };
         let Err(error) = outcome else {
             path.pipeline.ended(path.stage, piece.end - piece.start);

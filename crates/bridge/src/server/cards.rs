@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use crosslane_driver::Buffer;
 use crosslane_host::ErrorKind::{Failed, InvalidArgument, LinkDown, NotFound};
-use crosslane_host::{Bus, Clock, Rdma, RemoteAccess};
+use crosslane_host::{AnyMemory, Clock, Rdma, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, FutureExt, Shared as SharedFuture, select};
@@ -31,23 +31,18 @@ const LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
 const MOST_CARDS: usize = 1024;
 
 /// A change of a running server's cards, and the one that hears how it ended.
-pub(super) enum Change<B: Bus> {
-    Add(String, Served<B>, oneshot::Sender<Result<()>>),
+pub(super) enum Change {
+    Add(String, Served, oneshot::Sender<Result<()>>),
     Remove(String, oneshot::Sender<Result<()>>),
     Reload(ReloadOrder),
 }
 
 /// Adds cards to a server that runs, and removes them.
-pub struct CardChanges<B: Bus>(pub(super) mpsc::UnboundedSender<Change<B>>);
-
-impl<B: Bus> Clone for CardChanges<B> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
+#[derive(Clone)]
+pub struct CardChanges(pub(super) mpsc::UnboundedSender<Change>);
 
 /// A card's engine at work, and who hears how that ended: nobody, unless the card was removed.
-pub(super) type Worker<B> = (Card<B>, oneshot::Sender<Result<()>>);
+pub(super) type Worker = (Card, oneshot::Sender<Result<()>>);
 
 /// The sign that a card is being removed.
 pub(super) struct Leaving {
@@ -79,13 +74,13 @@ impl Leaving {
     }
 }
 
-impl<B: Bus> CardChanges<B> {
+impl CardChanges {
     /// Adds a card under a name that no other card has.
     ///
     /// # Errors
     /// A name that is taken or too long, a card that cannot be served, memory that cannot be
     /// allocated or registered, and a server that has ended.
-    pub async fn add(&self, name: &str, card: impl Into<Served<B>>) -> Result<()> {
+    pub async fn add(&self, name: &str, card: impl Into<Served>) -> Result<()> {
         let (told, hear) = oneshot::channel();
         self.ask(Change::Add(name.to_owned(), card.into(), told), hear).await
     }
@@ -100,7 +95,7 @@ impl<B: Bus> CardChanges<B> {
         self.ask(Change::Remove(name.to_owned(), told), hear).await
     }
 
-    async fn ask(&self, change: Change<B>, hear: oneshot::Receiver<Result<()>>) -> Result<()> {
+    async fn ask(&self, change: Change, hear: oneshot::Receiver<Result<()>>) -> Result<()> {
         let over = || BridgeError::new(Stage::Request, LinkDown, "the server has ended");
         self.0.unbounded_send(change).map_err(|_| over())?;
         hear.await.map_err(|_| over())?
@@ -108,10 +103,10 @@ impl<B: Bus> CardChanges<B> {
 }
 
 /// Runs the engines of cards until no more can come and all have closed their channels.
-pub(super) async fn work<B: Bus>(mut hired: mpsc::UnboundedReceiver<Worker<B>>) -> Result<()> {
+pub(super) async fn work(mut hired: mpsc::UnboundedReceiver<Worker>) -> Result<()> {
     let mut working = FuturesUnordered::new();
     let mut is_open = true;
-    let run = |(card, told): Worker<B>| async move {
+    let run = |(card, told): Worker| async move {
         let result = card.run().await;
         // A card that was not removed ends its server.
         told.send(result).map_or_else(|result| result, |()| Ok(()))
@@ -136,10 +131,10 @@ pub(super) async fn work<B: Bus>(mut hired: mpsc::UnboundedReceiver<Worker<B>>) 
 }
 
 /// Makes the changes that are asked for; never ends.
-pub(super) async fn change<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
-    mut changes: mpsc::UnboundedReceiver<Change<B>>,
-    hire: mpsc::UnboundedSender<Worker<B>>,
+pub(super) async fn change<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
+    mut changes: mpsc::UnboundedReceiver<Change>,
+    hire: mpsc::UnboundedSender<Worker>,
 ) -> Result<()> {
     let mut leaving = FuturesUnordered::new();
     loop {
@@ -183,16 +178,16 @@ pub(super) async fn change<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     }
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Shared<R, C> {
     /// Returns the cards that are served.
-    pub fn served(&self) -> Vec<Rc<ServedCard<B, R>>> {
+    pub fn served(&self) -> Vec<Rc<ServedCard<R>>> {
         let places = self.places.borrow();
         places.iter().filter(|place| !place.leaving.is_begun()).cloned().collect()
     }
 
     /// Returns the card of a name.
-    pub fn card(&self, name: &str) -> Result<Rc<ServedCard<B, R>>> {
-        let is_it = |place: &&Rc<ServedCard<B, R>>| place.name == name && !place.leaving.is_begun();
+    pub fn card(&self, name: &str) -> Result<Rc<ServedCard<R>>> {
+        let is_it = |place: &&Rc<ServedCard<R>>| place.name == name && !place.leaving.is_begun();
         let found = self.places.borrow().iter().find(is_it).cloned();
         found.ok_or_else(|| {
             if let Some(outage) = self.outage(name) {
@@ -210,8 +205,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     pub async fn add(
         &self,
         name: &str,
-        card: Served<B>,
-        hire: &mpsc::UnboundedSender<Worker<B>>,
+        card: Served,
+        hire: &mpsc::UnboundedSender<Worker>,
     ) -> Result<()> {
         self.check(name, &card)?;
         let ServerOptions { slots, slot_bytes, .. } = self.options;
@@ -238,7 +233,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
         Ok(())
     }
 
-    fn check(&self, name: &str, card: &Served<B>) -> Result<()> {
+    fn check(&self, name: &str, card: &Served) -> Result<()> {
         let places = self.places.borrow();
         let problem = if name.is_empty() || name.len() > MAX_NAME_BYTES {
             format!("{name}: a name has 1 to {MAX_NAME_BYTES} B")
@@ -255,7 +250,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     }
 
     /// Frees a card once its transfers have ended, and tells whoever asked.
-    async fn remove(&self, card: Rc<ServedCard<B, R>>, told: oneshot::Sender<Result<()>>) {
+    async fn remove(&self, card: Rc<ServedCard<R>>, told: oneshot::Sender<Result<()>>) {
         let name = card.name.clone();
         let removed = self.let_go(card).await;
         (self.tell)(&ServerEvent::CardRemoved { card: name });
@@ -264,10 +259,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     }
 
     /// Frees a card once its transfers have ended.
-    pub async fn let_go(&self, card: Rc<ServedCard<B, R>>) -> Result<()> {
+    pub async fn let_go(&self, card: Rc<ServedCard<R>>) -> Result<()> {
         // Its transfers end now; what a client's network may still use comes back when its
         // connection is closed.
-        let is_free = |card: &Rc<ServedCard<B, R>>| {
+        let is_free = |card: &Rc<ServedCard<R>>| {
             let counts = [&card.to_card, &card.from_card].map(|ring| ring.credits.counts());
             // One is here, one among the server's cards.
             Rc::strong_count(card) <= 2 && counts.iter().all(|(all, free)| all == free)
@@ -285,9 +280,9 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
 }
 
 /// Closes a card's channels and gives back its memory.
-async fn free<B: Bus, R: Rdma<Memory = B::Memory>>(card: ServedCard<B, R>) -> Result<()> {
+async fn free<R: Rdma<Memory = AnyMemory>>(card: ServedCard<R>) -> Result<()> {
     let ServedCard { core, to_card, from_card, ended, .. } = card;
-    let buffers: [Option<Buffer<B>>; 2] = [to_card.buffer, from_card.buffer];
+    let buffers: [Option<Buffer>; 2] = [to_card.buffer, from_card.buffer];
     // Without orders to come, the engine's work ends.
     drop(core);
     let closed = match ended.into_inner() {
@@ -302,8 +297,8 @@ async fn free<B: Bus, R: Rdma<Memory = B::Memory>>(card: ServedCard<B, R>) -> Re
 
 /// Runs a transfer until it ends, or one of its cards is removed: then it fails with the bytes that
 /// have arrived, of all of them.
-pub(super) async fn unless_removed<B: Bus, R: Rdma<Memory = B::Memory>, T>(
-    cards: [Option<&ServedCard<B, R>>; 2],
+pub(super) async fn unless_removed<R: Rdma<Memory = AnyMemory>, T>(
+    cards: [Option<&ServedCard<R>>; 2],
     running: impl Future<Output = Result<T>>,
     arrived: impl Fn() -> (u64, u64),
 ) -> Result<T> {

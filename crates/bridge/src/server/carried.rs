@@ -4,14 +4,14 @@
 
 use std::cell::RefCell;
 
-use crosslane_host::{Bus, Clock, DmaMemory, HostWork, Rdma};
+use crosslane_host::{AnyMemory, Bus, Clock, DmaMemory, HostWork, Rdma};
 
 use super::transfer::{Chunk, Replies, Transfer, out_of_place};
 use crate::error::{BridgeError, Result};
 use crate::messages::Carried;
 use crate::stage::Stage;
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a transfer of one chunk; returns the data for the answer.
     pub async fn carried(&self, carried: &Carried, to_tell: Replies) -> Result<Option<Vec<u8>>> {
         let _memberships = self.join();

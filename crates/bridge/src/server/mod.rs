@@ -23,7 +23,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, hex, setters};
+use crosslane_host::{AnyMemory, Clock, DmaMemory, Rdma, RdmaListener, RdmaRegion, hex, setters};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_util::future::{Either, select};
@@ -248,18 +248,18 @@ impl fmt::Display for ServerEvent {
 }
 
 /// A card with its rings.
-struct ServedCard<B: Bus, R: Rdma<Memory = B::Memory>> {
+struct ServedCard<R: Rdma<Memory = AnyMemory>> {
     name: String,
-    core: Core<B, R::Region>,
-    to_card: Ring<B, R>,
-    from_card: Ring<B, R>,
+    core: Core<R::Region>,
+    to_card: Ring<R>,
+    from_card: Ring<R>,
     shares: Shares,
     leaving: Leaving,
     /// Hears how the work of its engine ended.
     ended: RefCell<Option<oneshot::Receiver<Result<()>>>>,
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
+impl<R: Rdma<Memory = AnyMemory>> ServedCard<R> {
     /// Describes it for a client.
     fn state(&self) -> CardState {
         let (kind, memory_bytes) = match &self.core {
@@ -282,17 +282,17 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> ServedCard<B, R> {
 }
 
 /// State shared by all sessions.
-struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
+struct Shared<R: Rdma<Memory = AnyMemory>, C> {
     rdma: R,
     clock: C,
     options: ServerOptions,
     /// The cards, and those that are being removed.
-    places: RefCell<Vec<Rc<ServedCard<B, R>>>>,
+    places: RefCell<Vec<Rc<ServedCard<R>>>>,
     /// Cards that are not served for now, by name.
     outages: RefCell<BTreeMap<String, Outage>>,
-    reloader: Option<Box<dyn Reloader<B>>>,
+    reloader: Option<Box<dyn Reloader>>,
     reloading: Reloading,
-    changes: CardChanges<B>,
+    changes: CardChanges,
     /// Memory of transfers beside the rings.
     memory: Budget,
     guests: Guests,
@@ -301,21 +301,21 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
 }
 
 /// A server whose cards are set up.
-pub struct Server<B: Bus, R: Rdma<Memory = B::Memory>, C> {
-    shared: Shared<B, R, C>,
+pub struct Server<R: Rdma<Memory = AnyMemory>, C> {
+    shared: Shared<R, C>,
     /// Engines that begin to work.
-    hire: mpsc::UnboundedSender<Worker<B>>,
-    hired: mpsc::UnboundedReceiver<Worker<B>>,
-    changes: (CardChanges<B>, mpsc::UnboundedReceiver<Change<B>>),
+    hire: mpsc::UnboundedSender<Worker>,
+    hired: mpsc::UnboundedReceiver<Worker>,
+    changes: (CardChanges, mpsc::UnboundedReceiver<Change>),
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Server<R, C> {
     /// Allocates the rings of each card (a name, and a device or what stands for one) and registers
     /// them.
     ///
     /// # Errors
     /// If options are invalid, or memory cannot be allocated or registered.
-    pub async fn new<D: Into<Served<B>>>(
+    pub async fn new<D: Into<Served>>(
         cards: Vec<(String, D)>,
         rdma: R,
         clock: C,
@@ -323,7 +323,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         tell: impl Fn(&ServerEvent) + 'static,
     ) -> Result<Self> {
         let cards = cards.into_iter().map(|(name, card)| (name, card.into()));
-        let cards: Vec<(String, Served<B>)> = cards.collect();
+        let cards: Vec<(String, Served)> = cards.collect();
         check(cards.len(), &options)?;
         let ((hire, hired), (change, changes)) = (mpsc::unbounded(), mpsc::unbounded());
         let memory = Budget::new(options.most_naive_bytes.saturating_mul(2));
@@ -349,13 +349,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
 
     /// Lets clients with the right to it reload cards.
     #[must_use]
-    pub fn with_reloader(mut self, reloader: impl Reloader<B> + 'static) -> Self {
+    pub fn with_reloader(mut self, reloader: impl Reloader + 'static) -> Self {
         self.shared.reloader = Some(Box::new(reloader));
         self
     }
 
     /// Returns a handle that adds and removes cards while the server serves.
-    pub fn changes(&self) -> CardChanges<B> {
+    pub fn changes(&self) -> CardChanges {
         self.changes.0.clone()
     }
 
@@ -428,8 +428,8 @@ fn check(cards: usize, options: &ServerOptions) -> Result<()> {
 }
 
 /// Accepts clients and serves them concurrently.
-async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+async fn take_clients<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     listener: &R::Listener,
 ) -> Result<()> {
     let mut sessions = FuturesUnordered::new();
@@ -461,9 +461,9 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     }
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Shared<R, C> {
     /// Returns the sizes of chunks for a ring, as requested but within its limits.
-    fn chunking(&self, asked: Option<(u64, u64)>, ring: &Ring<B, R>) -> Chunking {
+    fn chunking(&self, asked: Option<(u64, u64)>, ring: &Ring<R>) -> Chunking {
         let most = ring.slot_bytes;
         let (least_bytes, most_bytes) = asked.unwrap_or((self.options.least_chunk_bytes, most));
         // Smaller chunks cost all clients more than they gain one.

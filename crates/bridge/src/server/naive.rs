@@ -4,7 +4,9 @@
 //! call copies it through the card's rings. The client does the first two steps.
 
 use crosslane_host::ErrorKind::{LinkDown, Unsupported};
-use crosslane_host::{Bus, Clock, DmaMemory, HostWork, NearEnd, PageSize, Rdma, RemoteAccess};
+use crosslane_host::{
+    AnyMemory, Clock, DmaMemory, HostWork, NearEnd, PageSize, Rdma, RemoteAccess,
+};
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -19,7 +21,7 @@ use crate::stage::Stage;
 /// Size of a page, bytes; each is touched on first use.
 const PAGE_BYTES: u64 = 4096;
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a naive transfer.
     pub async fn naive(&self, to_tell: Replies) -> Result<()> {
         let (bytes, most) = (self.request.bytes, self.shared.options.most_naive_bytes);
@@ -68,19 +70,19 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         Ok(())
     }
 
-    fn allocate(&self) -> Result<B::Memory> {
+    fn allocate(&self) -> Result<AnyMemory> {
         let memory = self.shared.rdma.allocate(self.request.bytes, PageSize::Small);
         memory.at(Stage::Registration)
     }
 
-    async fn register(&self, memory: &B::Memory) -> Result<NearEnd<R::Region>> {
+    async fn register(&self, memory: &AnyMemory) -> Result<NearEnd<R::Region>> {
         let region = self.shared.rdma.register(memory, RemoteAccess::NONE).await;
         Ok(NearEnd { region: region.at(Stage::Registration)?, offset_bytes: 0 })
     }
 
     /// Makes the DMA call: copies data to be sent into slots, and received data out of slots.
     /// Copies and DMA of different chunks overlap.
-    async fn dma_call(&self, from: Option<&B::Memory>, into: Option<&B::Memory>) -> Result<()> {
+    async fn dma_call(&self, from: Option<&AnyMemory>, into: Option<&AnyMemory>) -> Result<()> {
         let place = self.place;
         let chunks = Chunks::new(Chunking::equal(place.to_card.slot_bytes), 0..self.request.bytes);
         let items = stream::iter(chunks).then(async |bytes| {
@@ -112,8 +114,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// Has the processor copy bytes between memories, from and to these offsets.
     async fn copy(
         &self,
-        (from, offset): (&B::Memory, u64),
-        (into, into_offset): (&B::Memory, u64),
+        (from, offset): (&AnyMemory, u64),
+        (into, into_offset): (&AnyMemory, u64),
         bytes: u64,
     ) -> Result<()> {
         from.copy_into(offset, into, into_offset, bytes)?;

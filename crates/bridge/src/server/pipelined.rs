@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crosslane_host::ErrorKind::InvalidArgument;
-use crosslane_host::{Bus, Clock, Rdma};
+use crosslane_host::{AnyMemory, Clock, Rdma};
 use futures_channel::mpsc;
 use futures_util::stream::{self, Stream, StreamExt};
 use futures_util::try_join;
@@ -32,7 +32,7 @@ fn pass_to(next: mpsc::UnboundedSender<Chunk>) -> impl FnMut(Chunk) {
     }
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a pipelined transfer.
     pub async fn pipelined(&self, to_tell: Replies) -> Result<()> {
         let _memberships = self.join();
@@ -96,7 +96,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// region.
     fn pieces(
         &self,
-        ring: &Ring<B, R>,
+        ring: &Ring<R>,
         announced: Option<Announced>,
     ) -> impl Stream<Item = Result<(Range<u64>, u64)>> {
         let request = self.request;
@@ -141,7 +141,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// Returns the chunks of a transfer, each with a slot of a ring, for its first stage.
     fn chunks(
         &self,
-        ring: &Ring<B, R>,
+        ring: &Ring<R>,
         stage: Stage,
         announced: Option<Announced>,
     ) -> impl Stream<Item = Result<Chunk>> {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use crosslane_host::ErrorKind::{Busy, Data, Failed, LinkDown, Unsupported};
 use crosslane_host::{
-    Bus, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaRegion,
+    AnyMemory, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaRegion,
     RemoteAccess, hex,
 };
 use crosslane_pcie::units::Picoseconds;
@@ -67,7 +67,7 @@ impl Outage {
     }
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Shared<R, C> {
     /// Returns the error of a use of a card that is out of service.
     pub fn outage(&self, name: &str) -> Option<BridgeError> {
         let outages = self.outages.borrow();
@@ -99,7 +99,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     }
 
     /// Lets a card go, has it reconfigured, and serves it again.
-    pub async fn reload(&self, order: ReloadOrder, hire: mpsc::UnboundedSender<Worker<B>>) {
+    pub async fn reload(&self, order: ReloadOrder, hire: mpsc::UnboundedSender<Worker>) {
         let ReloadOrder { only, image, told } = order;
         let renewed = self.renew(&only.card, image, &hire).await;
         drop(only);
@@ -111,7 +111,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
         &self,
         name: &str,
         image: Box<dyn ImageFile>,
-        hire: &mpsc::UnboundedSender<Worker<B>>,
+        hire: &mpsc::UnboundedSender<Worker>,
     ) -> Result<String> {
         let reloader = self.reloader()?;
         match self.card(name) {
@@ -147,7 +147,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
         renewed
     }
 
-    fn reloader(&self) -> Result<&dyn crate::reload::Reloader<B>> {
+    fn reloader(&self) -> Result<&dyn crate::reload::Reloader> {
         let why = "this server reloads no cards";
         let none = || BridgeError::new(Stage::Request, Unsupported, why);
         self.reloader.as_deref().ok_or_else(none)
@@ -211,8 +211,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
 }
 
 /// Checks that a client may reload a card here, and that no other is doing so.
-fn admit<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+fn admit<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     client: &str,
     request: &ReloadRequest,
 ) -> Result<Only> {
@@ -234,8 +234,8 @@ fn admit<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 
 /// Reloads a card for a client. Returns the answer, and whether the network may still use this
 /// node's memory for it if it has failed.
-pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+pub(super) async fn serve<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     control: &Control<R::Connection>,
     client: &str,
     request: &ReloadRequest,

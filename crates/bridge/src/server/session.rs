@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use crosslane_host::ErrorKind::Busy;
-use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
+use crosslane_host::{AnyMemory, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 use futures_util::FutureExt;
@@ -27,8 +27,8 @@ use crate::stage::Stage;
 const LEAVING: Picoseconds = Picoseconds::from_secs(1);
 
 /// Serves a client until it disconnects.
-pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+pub(super) async fn serve<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     connection: R::Connection,
     (guest, leave): (Guest<'_>, oneshot::Receiver<()>),
 ) {
@@ -56,8 +56,8 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     }
 }
 
-async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     connection: R::Connection,
     guest: &Guest<'_>,
 ) -> Result<()> {
@@ -170,8 +170,8 @@ async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
 
 /// Makes a transfer; returns its report, the data that its answer carries, and whether its stages
 /// had begun.
-async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+async fn transfer<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     control: &Control<R::Connection>,
     client: ClientId,
     name: &str,
@@ -191,11 +191,11 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 /// Checks that a request is valid and allowed; returns its card, and of a copy within this node the
 /// one that it goes to.
 #[allow(clippy::type_complexity)]
-fn admit<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
-    shared: &Shared<B, R, C>,
+fn admit<R: Rdma<Memory = AnyMemory>, C: Clock>(
+    shared: &Shared<R, C>,
     name: &str,
     request: &TransferRequest,
-) -> Result<(Rc<ServedCard<B, R>>, Option<Rc<ServedCard<B, R>>>)> {
+) -> Result<(Rc<ServedCard<R>>, Option<Rc<ServedCard<R>>>)> {
     request.check()?;
     let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
     guard.check(name, request, identity.key.is_some(), *is_closed_network)?;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::pin::pin;
 
 use crosslane_host::ErrorKind::{Data, Failed, InvalidArgument};
-use crosslane_host::{Bus, Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
+use crosslane_host::{AnyMemory, Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
@@ -26,7 +26,7 @@ use crate::stage::Stage;
 /// has to be read.
 type Lent<'a> = VecDeque<(Chunk, u64, Picoseconds, Expected<'a>)>;
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a transfer to another server's card.
     pub async fn to_peer(&self, to_tell: Replies) -> Result<()> {
         let _under_way = self.place.shares.begin();
@@ -49,7 +49,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     }
 
     /// Makes the transfer through a ring that the other server reads.
-    async fn to_other(&self, ring: &Ring<B, R>, to_tell: Replies) -> Result<()> {
+    async fn to_other(&self, ring: &Ring<R>, to_tell: Replies) -> Result<()> {
         let _membership = ring.credits.join(self.client);
         let what = "connecting to the other server";
         let clock = &self.shared.clock;

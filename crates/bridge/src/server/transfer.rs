@@ -9,7 +9,7 @@ use std::pin::pin;
 use crosslane_driver::{Device, Target};
 use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Timeout};
 use crosslane_host::{
-    Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RdmaRegion,
+    AnyMemory, Bus, Clock, DmaMemory, FarEnd, HostWork, NearEnd, Rdma, RdmaConnection, RdmaRegion,
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
@@ -64,9 +64,9 @@ impl Chunk {
 pub(super) type Replies = mpsc::UnboundedReceiver<Reply>;
 
 /// A transfer, for its stages.
-pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
-    pub shared: &'a Shared<B, R, C>,
-    pub place: &'a ServedCard<B, R>,
+pub(super) struct Transfer<'a, R: Rdma<Memory = AnyMemory>, C: Clock> {
+    pub shared: &'a Shared<R, C>,
+    pub place: &'a ServedCard<R>,
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     /// Name of the client in the policy.
@@ -76,7 +76,7 @@ pub(super) struct Transfer<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
     /// The ring that another server reads, which has no other client's data in it.
-    pub lent: OnceCell<Ring<B, R>>,
+    pub lent: OnceCell<Ring<R>>,
     /// The way of a copy within this node.
     pub route: RefCell<Option<String>>,
     /// Messages to the client.
@@ -106,11 +106,11 @@ impl Drop for Expected<'_> {
     }
 }
 
-impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
+impl<'a, R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'a, R, C> {
     /// Begins a transfer; also returns its messages to the client.
     pub fn new(
-        shared: &'a Shared<B, R, C>,
-        place: &'a ServedCard<B, R>,
+        shared: &'a Shared<R, C>,
+        place: &'a ServedCard<R>,
         control: &'a Control<R::Connection>,
         (client, name): (ClientId, &'a str),
         request: &'a TransferRequest,
@@ -145,7 +145,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     /// have begun.
     pub async fn run(
         &self,
-        target: Option<&ServedCard<B, R>>,
+        target: Option<&ServedCard<R>>,
         to_tell: Replies,
     ) -> Result<(Report, Option<Vec<u8>>)> {
         if let (Some(target), Some(peer)) = (target, &self.request.peer) {
@@ -163,7 +163,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Returns the ring that takes the card's data.
-    pub fn ring_of_card_data(&self) -> &Ring<B, R> {
+    pub fn ring_of_card_data(&self) -> &Ring<R> {
         self.lent.get().unwrap_or(&self.place.from_card)
     }
 
@@ -267,7 +267,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Waits for a slot.
-    pub async fn slot(&self, ring: &Ring<B, R>, stage: Stage) -> Slot {
+    pub async fn slot(&self, ring: &Ring<R>, stage: Stage) -> Slot {
         let since = self.shared.clock.now();
         let slot = ring.credits.acquire(self.client).await;
         self.pipeline.waited(stage, since);
@@ -360,7 +360,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
 
     /// Copies a chunk between its slots and the memory that stands for the card, or from slot to
     /// slot.
-    fn copy_by_processor(&self, memory: &B::Memory, chunk: &Chunk) -> Result<()> {
+    fn copy_by_processor(&self, memory: &AnyMemory, chunk: &Chunk) -> Result<()> {
         // Of a round trip, which has none, the client may have sent any number.
         let address = self.request.address.wrapping_add(chunk.bytes.start);
         let length = chunk.length();
@@ -381,11 +381,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Has a card's engine move a chunk.
-    async fn order(&self, device: &Device<B>, orders: &Orders<B>, chunk: Chunk) -> Result<Chunk> {
+    async fn order(&self, device: &Device, orders: &Orders, chunk: Chunk) -> Result<Chunk> {
         let Self { client, place, request, .. } = self;
         let Chunk { slots, bytes, far_offset } = chunk;
         let length = bytes.end - bytes.start;
-        let part = |ring: &Ring<B, R>, slot: &Slot| {
+        let part = |ring: &Ring<R>, slot: &Slot| {
             let buffer = ring.buffer.clone().ok_or_else(lost_slots)?;
             Ok::<_, BridgeError>((buffer, slot.range(length)))
         };
@@ -426,9 +426,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Returns the deadline by the clock of the card's bus.
-    pub fn bus_deadline(&self, device: &Device<B>) -> Picoseconds {
+    pub fn bus_deadline(&self, device: &Device) -> Picoseconds {
         let left = self.deadline.since(self.shared.clock.now());
-        Picoseconds(device.bus().now().0.saturating_add(left.0))
+        Picoseconds(Bus::now(device.bus()).0.saturating_add(left.0))
     }
 
     /// Notes that all bytes before this one have arrived, and tells the client now and then.
@@ -460,7 +460,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'a, B, R, C> {
     }
 
     /// Adds a chunk in a slot to the checksum, if the client asked for one.
-    pub async fn add_to_checksum(&self, ring: &Ring<B, R>, chunk: &mut Chunk) -> Result<()> {
+    pub async fn add_to_checksum(&self, ring: &Ring<R>, chunk: &mut Chunk) -> Result<()> {
         if !self.request.checksum {
             return Ok(());
         }

@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use crosslane_driver::{CARD_MEMORY_BAR, Device, PathEnd, PeerMemory, Plan, Target};
 use crosslane_host::ErrorKind::LinkDown;
-use crosslane_host::{Bus, Clock, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{
+    AnyMemory, Clock, DmaMemory, HostWork, Rdma, RdmaRegion, RemoteAccess, Topology,
+};
 use futures_channel::oneshot;
 use futures_util::stream;
 
@@ -26,17 +28,17 @@ use crate::stage::Stage;
 const ZEROS: [u8; 1 << 12] = [0; 1 << 12];
 
 /// One end of an order at a card.
-enum End<B: Bus> {
+enum End {
     /// Data that H2C takes.
-    H2c(Target<B>),
+    H2c(Target),
     /// Data that C2H brings.
-    C2h(Target<B>),
+    C2h(Target),
 }
 
 /// The rings of a copy through host memory: one for each end that has an engine.
-struct Rings<B: Bus, R: Rdma<Memory = B::Memory>> {
-    out: Option<Ring<B, R>>,
-    into: Option<Ring<B, R>>,
+struct Rings<R: Rdma<Memory = AnyMemory>> {
+    out: Option<Ring<R>>,
+    into: Option<Ring<R>>,
 }
 
 /// Part of a card's memory, or of a ring, at an end of a copy by the processor; `None` is no
@@ -48,21 +50,21 @@ fn length(bytes: &Range<u64>) -> u64 {
 }
 
 /// Returns the part of a ring that a slot is, for an engine.
-fn part<B: Bus, R: Rdma<Memory = B::Memory>>(
-    ring: &Ring<B, R>,
+fn part<R: Rdma<Memory = AnyMemory>>(
+    ring: &Ring<R>,
     slot: &Slot,
     bytes: &Range<u64>,
     card: u64,
-) -> Result<Target<B>> {
+) -> Result<Target> {
     let gone = || BridgeError::new(Stage::Dma, LinkDown, "a ring without an engine");
     let buffer = ring.buffer.clone().ok_or_else(gone)?;
     Ok(Target::Card(buffer, slot.range(length(bytes)), card))
 }
 
-impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
+impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a copy into the memory of another card, or another part of this card's, from its
     /// address `to` on.
-    pub async fn within(&self, target: &ServedCard<B, R>, to: u64, to_tell: Replies) -> Result<()> {
+    pub async fn within(&self, target: &ServedCard<R>, to: u64, to_tell: Replies) -> Result<()> {
         let is_one = std::ptr::eq(self.place, target);
         let _under_way = (self.place.shares.begin(), (!is_one).then(|| target.shares.begin()));
         match self.peer_memory(target).await {
@@ -84,7 +86,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     }
 
     /// Opens the source's memory for the target's engine, or says why that is not possible.
-    async fn peer_memory(&self, target: &ServedCard<B, R>) -> Result<PeerMemory<B>, String> {
+    async fn peer_memory(&self, target: &ServedCard<R>) -> Result<PeerMemory, String> {
         let ends = self.place.core.device().zip(target.core.device());
         let (source, reader) = ends.ok_or_else(|| "not both of them have an engine".to_owned())?;
         let (from, own) = (source.function(), reader.function());
@@ -122,12 +124,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     }
 
     /// Has the target's engine read all from the source.
-    async fn read_peer(
-        &self,
-        target: &ServedCard<B, R>,
-        memory: &PeerMemory<B>,
-        to: u64,
-    ) -> Result<()> {
+    async fn read_peer(&self, target: &ServedCard<R>, memory: &PeerMemory, to: u64) -> Result<()> {
         let read = async |bytes: Range<u64>| {
             let from = self.request.address + bytes.start;
             let into = memory.target_in_card(from..from + length(&bytes), to + bytes.start);
@@ -141,12 +138,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     }
 
     /// Makes the copy through memory of this node.
-    async fn through_host(
-        &self,
-        target: &ServedCard<B, R>,
-        to: u64,
-        to_tell: Replies,
-    ) -> Result<()> {
+    async fn through_host(&self, target: &ServedCard<R>, to: u64, to_tell: Replies) -> Result<()> {
         let (shared, deadline) = (self.shared, self.deadline);
         let ServerOptions { slots, slot_bytes, window_bytes, .. } = shared.options;
         let ends = [self.place.core.device(), target.core.device()];
@@ -154,7 +146,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         let memory = async { Ok(shared.memory.take(count * slots as u64 * slot_bytes).await) };
         let what = "waiting for memory that other transfers have";
         let _memory = by(&shared.clock, deadline, Stage::Registration, what, memory).await?;
-        let ring = async |device: Option<&Device<B>>| match device {
+        let ring = async |device: Option<&Device>| match device {
             None => Ok(None),
             device => {
                 let (size, none) = ((slots, slot_bytes), RemoteAccess::NONE);
@@ -178,8 +170,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     /// Moves a chunk: out of the source, by the processor, and into the target; returns its end.
     async fn pass(
         &self,
-        rings: &Rings<B, R>,
-        (target, to): (&ServedCard<B, R>, u64),
+        rings: &Rings<R>,
+        (target, to): (&ServedCard<R>, u64),
         bytes: Range<u64>,
     ) -> Result<u64> {
         let (from, to) = (self.request.address + bytes.start, to + bytes.start);
@@ -199,7 +191,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
         let begun = self.pipeline.begin(copying);
         let source = place_of(&rings.out, &filled, (&self.place.core, from));
         let sink = place_of(&rings.into, &free, (&target.core, to));
-        copy::<B>(source, sink, length)?;
+        copy(source, sink, length)?;
         let worker = if rings.out.is_some() { self.place } else { target };
         worker.core.work(HostWork::Copy(length)).await;
         // Others have their turn between two chunks that no card delays.
@@ -223,8 +215,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
     async fn ordered(
         &self,
         stage: Stage,
-        card: &ServedCard<B, R>,
-        end: End<B>,
+        card: &ServedCard<R>,
+        end: End,
         slots: Vec<Slot>,
         bytes: u64,
     ) -> Result<Vec<Slot>> {
@@ -250,11 +242,11 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Transfer<'_, B, R, C> {
 }
 
 /// Returns the memory of an end of a copy: a slot of its ring, or what stands for the card.
-fn place_of<'a, B: Bus, R: Rdma<Memory = B::Memory>>(
-    ring: &'a Option<Ring<B, R>>,
+fn place_of<'a, R: Rdma<Memory = AnyMemory>>(
+    ring: &'a Option<Ring<R>>,
     slot: &Option<Slot>,
-    (core, address): (&'a Core<B, R::Region>, u64),
-) -> Place<'a, B::Memory> {
+    (core, address): (&'a Core<R::Region>, u64),
+) -> Place<'a, AnyMemory> {
     match (ring, slot) {
         (Some(ring), Some(slot)) => Some((ring.memory(), slot.start())),
         _ => core.memory().map(|region| (region.memory(), address)),
@@ -262,7 +254,7 @@ fn place_of<'a, B: Bus, R: Rdma<Memory = B::Memory>>(
 }
 
 /// Copies bytes by the processor. From nothing come zeros, and nothing is kept of what goes there.
-fn copy<B: Bus>(from: Place<'_, B::Memory>, to: Place<'_, B::Memory>, bytes: u64) -> Result<()> {
+fn copy(from: Place<'_, AnyMemory>, to: Place<'_, AnyMemory>, bytes: u64) -> Result<()> {
     match (from, to) {
         (Some((from, start)), Some((to, place))) => {
             from.copy_into(start, to, place, bytes).at(Stage::CopyIn)

@@ -8,8 +8,7 @@ use crate::support;
 use crosslane_bridge::messages::PeerTarget;
 use crosslane_bridge::{BridgeError, CardChanges, Served, Stage};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, ErrorKind, PageSize};
-use crosslane_lab::LabBus;
+use crosslane_host::{AnyMemory, Bus, ErrorKind, PageSize};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::join;
 
@@ -22,7 +21,7 @@ const BYTES: u64 = 1_000_000;
 const MOMENT: Picoseconds = Picoseconds::from_ns(40_000);
 
 /// Runs a program beside a server with one card, and checks that nothing of any card is left.
-fn beside(program: impl AsyncFnOnce(&Scene, CardChanges<LabBus>)) -> Vec<String> {
+fn beside(program: impl AsyncFnOnce(&Scene, CardChanges)) -> Vec<String> {
     let scene = Scene::new(100);
     let events = Events::default();
     let run = scene.simulation.run("test", async {
@@ -41,7 +40,7 @@ async fn moment(scene: &Scene) {
     Bus::sleep_until(&scene.bus, until).await;
 }
 
-async fn second(scene: &Scene) -> Device<LabBus> {
+async fn second(scene: &Scene) -> Device {
     Device::open_by_name(scene.bus.clone(), "second").await.expect("an engine")
 }
 
@@ -102,7 +101,7 @@ fn the_last_card_goes_and_memory_comes() {
         let why = error.expect_err("no card is left").why.to_string();
         assert_eq!(why, format!("there is no card {CARD}: this server has none"));
         let memory = scene.bus.allocate(1 << 16, PageSize::Small).expect("there is memory");
-        changes.add("memory", Served::Memory(memory)).await.expect("it is added");
+        changes.add("memory", Served::Memory(AnyMemory::new(memory))).await.expect("it is added");
         is_served(scene, &client, "memory", 1).await;
         let copied = client
             .copy(

@@ -10,7 +10,7 @@ use crosslane_bridge::{BridgeError, Stage};
 use crosslane_driver::{Buffer, Device, DriverError, Notification, TransferError, TransferFault};
 use crosslane_host::ErrorKind::{Cancelled, InvalidArgument, Timeout};
 use crosslane_host::{Bus, PageSize, Reason};
-use crosslane_lab::{LabBus, Simulation, open};
+use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_util::future::{Either, select};
 
@@ -38,7 +38,7 @@ fn host(simulation: &Simulation, lab: &str) -> HostId {
 }
 
 /// Runs a test with the card of a lab; checks that nothing is left afterwards.
-fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device<LabBus>) -> F) -> T {
+fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device) -> F) -> T {
     let simulation = simulation(lab);
     let host = host(&simulation, lab);
     let bus = simulation.bus(host);
@@ -57,7 +57,7 @@ fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device<LabBus>) -> 
 fn with<T>(
     lab: &str,
     options: LocalOptions,
-    test: impl AsyncFnOnce(Device<LabBus>, &mut LocalDma<LabBus>) -> T,
+    test: impl AsyncFnOnce(Device, &mut LocalDma) -> T,
 ) -> T {
     on(lab, async |device| {
         let mut dma = LocalDma::new(&device, options).unwrap();
@@ -76,17 +76,17 @@ fn small() -> LocalOptions {
     LocalOptions::default().with_buffer_bytes(16 << 10)
 }
 
-async fn put(dma: &mut LocalDma<LabBus>, from: &[u8], to: u64) -> Moved {
+async fn put(dma: &mut LocalDma, from: &[u8], to: u64) -> Moved {
     dma.transfer(Job::HostToCard { from: HostSource::Copied(from), to }, NEVER).await.unwrap()
 }
 
 /// From host memory to host memory, through the card, with copies.
-fn through<'a>(from: &'a [u8], to: &'a mut [u8]) -> Job<'a, LabBus> {
+fn through<'a>(from: &'a [u8], to: &'a mut [u8]) -> Job<'a> {
     Job::HostToHost { from: HostSource::Copied(from), to: HostSink::Copied(to) }
 }
 
 /// Copied to the card at this address, or from the card's first address back, or through the card.
-fn job_of<'a>(way: u32, from: &'a [u8], back: &'a mut [u8], card: u64) -> Job<'a, LabBus> {
+fn job_of<'a>(way: u32, from: &'a [u8], back: &'a mut [u8], card: u64) -> Job<'a> {
     match way {
         0 => Job::HostToCard { from: HostSource::Copied(from), to: card },
         1 => Job::CardToHost { from: 0, to: HostSink::Copied(back) },
@@ -98,7 +98,7 @@ fn stages(moved: &Moved) -> Vec<Stage> {
     moved.stages.iter().map(|stage| stage.stage).collect()
 }
 
-async fn get(dma: &mut LocalDma<LabBus>, from: u64, bytes: usize) -> Vec<u8> {
+async fn get(dma: &mut LocalDma, from: u64, bytes: usize) -> Vec<u8> {
     let mut back = vec![0x5a; bytes];
     let job = Job::CardToHost { from, to: HostSink::Copied(&mut back) };
     let moved = dma.transfer(job, NEVER).await.unwrap();
@@ -106,11 +106,11 @@ async fn get(dma: &mut LocalDma<LabBus>, from: u64, bytes: usize) -> Vec<u8> {
     back
 }
 
-async fn registered(device: &Device<LabBus>, bytes: usize, pages: PageSize) -> Buffer<LabBus> {
+async fn registered(device: &Device, bytes: usize, pages: PageSize) -> Buffer {
     device.buffer(bytes as u64, pages).await.unwrap()
 }
 
-fn contents(buffer: &Buffer<LabBus>, start: usize, bytes: usize) -> Vec<u8> {
+fn contents(buffer: &Buffer, start: usize, bytes: usize) -> Vec<u8> {
     let mut into = vec![0; bytes];
     buffer.read(start as u64, &mut into).unwrap();
     into
@@ -230,7 +230,7 @@ fn rings_of_any_shape_do() {
 }
 
 /// Returns megabytes per second.
-async fn rate(dma: &mut LocalDma<LabBus>, job: Job<'_, LabBus>) -> f64 {
+async fn rate(dma: &mut LocalDma, job: Job<'_>) -> f64 {
     dma.transfer(job, NEVER).await.unwrap().bytes_per_second() / 1e6
 }
 
@@ -541,9 +541,8 @@ fn what_cannot_be_asked_for_is_refused_in_words() {
         assert!(options(|it| it.reported_together = 9).contains("9 pieces reported together"));
         let mut dma = LocalDma::new(&device, small()).unwrap();
         let mut four = [0; 4];
-        let refused = async |dma: &mut LocalDma<LabBus>, job| {
-            dma.transfer(job, NEVER).await.unwrap_err().to_string()
-        };
+        let refused =
+            async |dma: &mut LocalDma, job| dma.transfer(job, NEVER).await.unwrap_err().to_string();
         let job = Job::HostToCard { from: HostSource::Copied(&[]), to: 0 };
         assert!(refused(&mut dma, job).await.ends_with("a transfer of 0 B is not possible"));
         let job = through(&[1], &mut four);

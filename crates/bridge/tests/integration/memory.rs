@@ -6,7 +6,7 @@ use crate::support;
 use crosslane_bridge::messages::{CardKind, CardState, PeerTarget};
 use crosslane_bridge::{Mode, Served, Server, Stage, TransferOptions};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, ErrorKind, PageSize};
+use crosslane_host::{AnyMemory, Bus, ErrorKind, PageSize};
 use crosslane_lab::LabBus;
 
 use support::network::Network;
@@ -14,7 +14,7 @@ use support::{CARD, SERVER, Scene, bytes_of, options, pattern, place, serve_whil
 
 const MEMORY_BYTES: u64 = 1 << 20;
 
-type LabServer = Server<LabBus, Network, LabBus>;
+type LabServer = Server<Network, LabBus>;
 
 /// Runs a program beside a server with an engine, memory that stands for a card, and nothing.
 fn beside<T>(scene: &Scene, program: impl AsyncFnOnce() -> T) -> T {
@@ -23,7 +23,7 @@ fn beside<T>(scene: &Scene, program: impl AsyncFnOnce() -> T) -> T {
         let memory = scene.bus.allocate(MEMORY_BYTES, PageSize::Small).expect("there is memory");
         let cards = vec![
             (CARD.to_owned(), Served::Engine(device)),
-            ("memory".to_owned(), Served::Memory(memory)),
+            ("memory".to_owned(), Served::Memory(AnyMemory::new(memory))),
             ("null".to_owned(), Served::Null),
         ];
         let server: LabServer =
@@ -190,7 +190,10 @@ fn beyond_memory_is_refused_with_its_size() {
 #[test]
 fn cards_that_cannot_be_served() {
     let scene = Scene::new(100);
-    let memory = |bytes| Served::Memory(scene.bus.allocate(bytes, PageSize::Small).expect("some"));
+    let memory = |bytes| {
+        let memory = scene.bus.allocate(bytes, PageSize::Small).expect("some");
+        Served::Memory(AnyMemory::new(memory))
+    };
     for (cards, why) in [
         (vec![], "a server needs a card"),
         (vec![("a", Served::Null), ("b", Served::Null), ("a", Served::Null)], "two cards have"),
@@ -200,7 +203,7 @@ fn cards_that_cannot_be_served() {
         let made = scene.simulation.run("test", async {
             let (network, clock) = (scene.network.clone(), scene.clock());
             let made: Result<LabServer, _> =
-                Server::new::<Served<LabBus>>(cards, network, clock, Scene::small(), |_| {}).await;
+                Server::new::<Served>(cards, network, clock, Scene::small(), |_| {}).await;
             made.err()
         });
         let error = made.expect("nothing hangs").expect("it is refused");

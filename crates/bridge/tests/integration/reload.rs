@@ -71,7 +71,7 @@ impl Bench {
     }
 }
 
-impl Reloader<LabBus> for Bench {
+impl Reloader for Bench {
     fn check(&self, card: &str) -> Result<(), String> {
         if card == CARD { Ok(()) } else { Err(format!("{card} has no program for it")) }
     }
@@ -84,7 +84,7 @@ impl Reloader<LabBus> for Bench {
         &'a self,
         card: &'a str,
         _image: Box<dyn ImageFile>,
-    ) -> LocalBoxFuture<'a, Result<Renewed<LabBus>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Renewed, String>> {
         async move {
             Bus::sleep_until(&self.bus, Picoseconds(Bus::now(&self.bus).0 + AWAY.0)).await;
             if let Some(why) = self.outcomes.borrow_mut().pop_front().flatten() {

@@ -7,7 +7,7 @@ use crosslane_bridge::files::{FileClient, FileOptions};
 use crosslane_bridge::messages::PeerTarget;
 use crosslane_bridge::{Identity, Served, Server, Stage};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, PageSize, Topology};
+use crosslane_host::{AnyMemory, Bus, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus};
 use crosslane_pcie::config::{find_extended_capability, registers as reg};
 
@@ -35,9 +35,9 @@ fn beside<T>(scene: &Scene, cards: [&str; 2], program: impl AsyncFnOnce(LabClien
             served.push((card.to_owned(), Served::Engine(device)));
         }
         let memory = scene.bus.allocate(MEMORY_BYTES, PageSize::Small).expect("there is memory");
-        served.push(("memory".to_owned(), Served::Memory(memory)));
+        served.push(("memory".to_owned(), Served::Memory(AnyMemory::new(memory))));
         served.push(("null".to_owned(), Served::Null));
-        let server: Server<LabBus, Network, LabBus> =
+        let server: Server<Network, LabBus> =
             Server::new(served, scene.network.clone(), scene.clock(), Scene::small(), |_| {})
                 .await
                 .expect("there is memory");

@@ -11,7 +11,7 @@ use std::sync::mpsc as sync;
 use std::time::Duration;
 
 use crosslane::bridge::CardChanges;
-use crosslane::open::{AnyBus, DeviceName};
+use crosslane::open::DeviceName;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,7 @@ impl Control {
     }
 
     /// Carries out what is asked for, one after the other; never ends.
-    pub async fn obey(mut self, changes: &CardChanges<AnyBus>, devices: &Devices) {
+    pub async fn obey(mut self, changes: &CardChanges, devices: &Devices) {
         while let Some(Asked { request, answer }) = self.0.next().await {
             let done = match request {
                 Request::Add { name, device } => {
@@ -110,11 +110,7 @@ impl Control {
     }
 }
 
-async fn add(
-    changes: &CardChanges<AnyBus>,
-    name: &str,
-    device: &str,
-) -> Result<DeviceName, String> {
+async fn add(changes: &CardChanges, name: &str, device: &str) -> Result<DeviceName, String> {
     let words = |error: &dyn std::error::Error| error.to_string();
     let named: DeviceName = device.parse().map_err(|error| words(&error))?;
     if matches!(named, DeviceName::Lab(_)) {

@@ -16,7 +16,7 @@ use crosslane::bridge::{CardAddress, Client, ImageFile, MemoryPart, Reloader, Re
 use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RemoteAccess, hex};
 use crosslane::machine::{self, Address, BindOptions, Machine};
 use crosslane::network::{MachineClock, Network};
-use crosslane::open::{AnyBus, DeviceName};
+use crosslane::open::DeviceName;
 use crosslane::results::SCHEMA;
 use crosslane_vfio::user::{self, REQUEST_DEADLINE};
 use futures_channel::oneshot;
@@ -142,7 +142,7 @@ impl Programs {
         }
     }
 
-    async fn run(&self, card: &str, image: &Path) -> Result<Renewed<AnyBus>, String> {
+    async fn run(&self, card: &str, image: &Path) -> Result<Renewed, String> {
         let (device, words) = self.of(card)?;
         let end = Instant::now() + self.deadline;
         let said = self.program(&device, words, image, end).await?;
@@ -236,7 +236,7 @@ fn is_there(address: Address) -> bool {
 }
 
 /// Opens a card that was away.
-async fn opened_again(device: &DeviceName) -> Result<Served<AnyBus>, String> {
+async fn opened_again(device: &DeviceName) -> Result<Served, String> {
     if let DeviceName::Vfio(address) = device {
         if !is_there(*address) {
             std::fs::write(Path::new(PCI).join("rescan"), "1")
@@ -276,7 +276,7 @@ fn last_lines(log: &mut File) -> io::Result<Vec<String>> {
     Ok(last.map(|line| one_line(line).chars().take(LINE_LENGTH).collect()).collect())
 }
 
-impl Reloader<AnyBus> for Programs {
+impl Reloader for Programs {
     fn check(&self, card: &str) -> Result<(), String> {
         self.of(card).map(drop)
     }
@@ -291,7 +291,7 @@ impl Reloader<AnyBus> for Programs {
         &'a self,
         card: &'a str,
         image: Box<dyn ImageFile>,
-    ) -> LocalBoxFuture<'a, Result<Renewed<AnyBus>, String>> {
+    ) -> LocalBoxFuture<'a, Result<Renewed, String>> {
         async move { self.run(card, image.path()).await }.boxed_local()
     }
 }

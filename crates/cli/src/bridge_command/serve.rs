@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crosslane::bridge::{Guard, Identity, Key, Policy, Served, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener};
 use crosslane::network::{MachineClock, Network, SharedKey, Trust};
-use crosslane::open::{AnyBus, AnyRdma, Cards, DeviceName, Opened, SessionOptions};
+use crosslane::open::{AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::control::Control;
@@ -69,7 +69,7 @@ pub struct NamedCards<'a> {
 }
 
 /// Returns an open card as a server takes it.
-fn served(card: Opened) -> Served<AnyBus> {
+fn served(card: Opened) -> Served {
     match card {
         Opened::Engine(device) => Served::Engine(device),
         Opened::Memory(memory) => Served::Memory(memory),
@@ -81,7 +81,7 @@ fn served(card: Opened) -> Served<AnyBus> {
 ///
 /// # Errors
 /// The sentence of the error.
-pub async fn opened(device: &DeviceName) -> Result<Served<AnyBus>, String> {
+pub async fn opened(device: &DeviceName) -> Result<Served, String> {
     let cards = Cards::open(std::slice::from_ref(device), SessionOptions::default());
     let card = cards.map_err(|error| error.to_string())?.card(0).await;
     card.map(served).map_err(|error| error.to_string())
@@ -107,10 +107,10 @@ async fn server(
     NamedCards { cards, names, alone }: NamedCards<'_>,
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
-) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String)> {
+) -> Result<(Server<AnyRdma, MachineClock>, String)> {
     let rdma = cards.rdma(network.clone());
     let words = rdma.name();
-    let mut all: Vec<(String, Served<AnyBus>)> = Vec::new();
+    let mut all: Vec<(String, Served)> = Vec::new();
     for (number, name) in names.into_iter().enumerate() {
         all.push((name, served(cards.card(number).await.map_err(CommandError::failed)?)));
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crosslane_driver::{ChannelKind, ChannelOptions, Device, DriverError, StreamSource, Transfer};
 use crosslane_experiment::{AcceptanceOptions, accept};
-use crosslane_host::{Bus, BusError, DmaMemory, PageSize, kinds, setters};
+use crosslane_host::{AnyBus, Bus, BusError, DmaMemory, PageSize, Topology, kinds, setters};
 use crosslane_lab::{RunError, Stuck};
 use crosslane_open::{Card, CardError, DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
@@ -138,7 +138,7 @@ pub fn test_cards(
 }
 
 /// Describes a card before its test.
-fn tested<B: Bus>(device: &Device<B>) -> TestedCard {
+fn tested(device: &Device) -> TestedCard {
     let (bus, function) = (device.bus(), device.function());
     // A function without extended configuration space has less to say.
     let words = (0..CONFIGURATION_BYTES).step_by(4);
@@ -173,7 +173,7 @@ fn tested<B: Bus>(device: &Device<B>) -> TestedCard {
 }
 
 /// Reads the registers that must be the same after a reset: BARs and the lower half of Command.
-fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
+fn kept(bus: &AnyBus, function: RoutingId) -> Result<Vec<(u16, u32)>, String> {
     let read = |offset| bus.config_read(function, offset).map_err(|error| error.to_string());
     let mut values = vec![(reg::COMMAND, read(reg::COMMAND)? & 0xffff)];
     for bar in 0..6 {
@@ -183,8 +183,8 @@ fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String>
     Ok(values)
 }
 
-async fn reset_step<B: Bus>(
-    bus: &B,
+async fn reset_step(
+    bus: &AnyBus,
     card: &Card,
     options: &AcceptanceOptions,
     reset: impl AsyncFnOnce() -> Result<(), BusError>,
@@ -202,8 +202,8 @@ async fn reset_step<B: Bus>(
     TestStep { place, what: "reset while it writes".to_owned(), error, took_ps }
 }
 
-async fn reset_while_it_writes<B: Bus>(
-    device: &Device<B>,
+async fn reset_while_it_writes(
+    device: &Device,
     options: &AcceptanceOptions,
     reset: impl AsyncFnOnce() -> Result<(), BusError>,
 ) -> Result<(), String> {

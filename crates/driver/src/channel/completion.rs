@@ -108,7 +108,7 @@ impl Results {
     }
 }
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     /// Waits until a transfer is complete, has failed, or its deadline has passed. A missed
     /// deadline, even of an earlier transfer, cancels everything posted to the channel, which is
     /// then stopped, restarted and ready for new transfers.
@@ -219,7 +219,7 @@ impl<B: Bus> Channel<B> {
             }
             _ => {
                 let memory = self.status.memory.memory();
-                bus.wait_memory(memory, StatusBlock::<B>::SEQUENCE, self.seen, until).await?;
+                bus.wait_memory(memory, StatusBlock::SEQUENCE, self.seen, until).await?;
             }
         }
         Ok(())
@@ -290,7 +290,7 @@ impl<B: Bus> Channel<B> {
         if further <= posted - before {
             self.completed += further;
         }
-        let is_complete = |pending: &Pending<B>| pending.end <= self.completed;
+        let is_complete = |pending: &Pending| pending.end <= self.completed;
         if !self.pending.front().is_some_and(is_complete) {
             return;
         }
@@ -387,7 +387,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Returns the bytes that the engine has moved of an incomplete transfer.
-    fn handed_bytes(&self, pending: &Pending<B>, report: Option<&Report>) -> u64 {
+    fn handed_bytes(&self, pending: &Pending, report: Option<&Report>) -> u64 {
         let Some(whole) = self.completed.checked_sub(pending.first) else { return 0 };
         let pieces = pieces(&pending.target, pending.connection.as_deref());
         let bytes = pieces.iter().map(|&(_, bytes)| u64::from(bytes));

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::Busy;
-use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores, lock};
+use crosslane_host::{
+    AnyMemory, Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores, lock,
+};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
 
@@ -21,15 +23,15 @@ const ALIGNMENT_BYTES: u64 = 64;
 
 /// Memory of a channel's ring or status block, pinned until this is dropped (the next task that can
 /// wait unpins it).
-pub(super) struct Pinned<B: Bus> {
-    memory: Option<B::Memory>,
+pub(super) struct Pinned {
+    memory: Option<AnyMemory>,
     pub address: BusAddress,
-    retired: Retired<B::Memory>,
+    retired: Retired,
 }
 
-impl<B: Bus> Pinned<B> {
+impl Pinned {
     /// Allocates and pins memory that is contiguous on the bus.
-    pub async fn new(device: &Device<B>, place: &str, bytes: u64, pages: PageSize) -> Result<Self> {
+    pub async fn new(device: &Device, place: &str, bytes: u64, pages: PageSize) -> Result<Self> {
         let shared = device.shared();
         let memory = shared.access.allocate(device.bus(), bytes, pages)?;
         let segments = shared.access.pin(device.bus(), &memory).await?;
@@ -56,17 +58,17 @@ impl<B: Bus> Pinned<B> {
     ///
     /// # Panics
     /// After [`take`](Self::take).
-    pub fn memory(&self) -> &B::Memory {
+    pub fn memory(&self) -> &AnyMemory {
         self.memory.as_ref().expect("memory is taken only when a channel ends")
     }
 
     /// Takes the memory; it is then no longer unpinned on drop.
-    pub fn take(&mut self) -> Option<B::Memory> {
+    pub fn take(&mut self) -> Option<AnyMemory> {
         self.memory.take()
     }
 }
 
-impl<B: Bus> Drop for Pinned<B> {
+impl Drop for Pinned {
     fn drop(&mut self) {
         lock(&self.retired).extend(self.memory.take());
     }
@@ -121,16 +123,16 @@ impl Descriptor {
 }
 
 /// Storage of a channel's descriptors.
-pub(super) enum Descriptors<B: Bus> {
+pub(super) enum Descriptors {
     /// Ring in host memory.
-    Ring { memory: Pinned<B>, entries: u32 },
+    Ring { memory: Pinned, entries: u32 },
     /// Table in the engine, at this offset of its registers.
     Table { base: u32, entries: u32 },
     /// No storage: the user circuit issues commands.
     CommandPort,
 }
 
-impl<B: Bus> Descriptors<B> {
+impl Descriptors {
     /// Most descriptors that may be in flight.
     pub const fn capacity(&self) -> u32 {
         match self {
@@ -142,7 +144,7 @@ impl<B: Bus> Descriptors<B> {
     /// Writes descriptors, numbered from `first`; they must fit.
     pub async fn write(
         &self,
-        device: &Device<B>,
+        device: &Device,
         first: u64,
         descriptors: &[Descriptor],
     ) -> Result<()> {
@@ -155,7 +157,7 @@ impl<B: Bus> Descriptors<B> {
         if wrapped.is_empty() { Ok(()) } else { self.write_run(device, 0, wrapped).await }
     }
 
-    async fn write_run(&self, device: &Device<B>, at: u64, run: &[Descriptor]) -> Result<()> {
+    async fn write_run(&self, device: &Device, at: u64, run: &[Descriptor]) -> Result<()> {
         let bus_error = |error: BusError| device.shared().bus_error(error);
         let (end, capacity) = (at + run.len() as u64, self.capacity());
         assert!(end <= capacity.into(), "descriptors {at} to {end} lie beyond {capacity}");
@@ -191,10 +193,7 @@ impl<B: Bus> Descriptors<B> {
 }
 
 /// Addresses and lengths of the descriptors of one transfer.
-pub(super) fn pieces<B: Bus>(
-    target: &Target<B>,
-    connection: Option<&Connection<B>>,
-) -> Vec<(BusAddress, u32)> {
+pub(super) fn pieces(target: &Target, connection: Option<&Connection>) -> Vec<(BusAddress, u32)> {
     match target {
         Target::Buffer(buffer, part) | Target::Card(buffer, part, _) => {
             buffer.registered().pieces(part.clone()).collect()
@@ -241,15 +240,15 @@ pub(super) struct Report {
     pub missing_bytes: u32,
 }
 
-pub(super) struct StatusBlock<B: Bus> {
-    pub memory: Pinned<B>,
+pub(super) struct StatusBlock {
+    pub memory: Pinned,
 }
 
-impl<B: Bus> StatusBlock<B> {
+impl StatusBlock {
     /// Offset that a waiting host watches, bytes from the start of the memory.
     pub const SEQUENCE: u64 = status_block::SEQUENCE as u64;
 
-    pub async fn new(device: &Device<B>, place: &str) -> Result<Self> {
+    pub async fn new(device: &Device, place: &str) -> Result<Self> {
         let bytes = u64::from(status_block::BYTES);
         Ok(Self { memory: Pinned::new(device, place, bytes, PageSize::Small).await? })
     }

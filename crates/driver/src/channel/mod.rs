@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use crosslane_host::{Bus, ErrorKind, lock};
+use crosslane_host::{AnyMemory, Call, ErrorKind, lock};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::channel;
 
@@ -37,8 +37,8 @@ use recovery::Cause;
 pub(crate) use setup::payload_on_the_way;
 
 /// A transfer in flight.
-struct Pending<B: Bus> {
-    target: Target<B>,
+struct Pending {
+    target: Target,
     level: CompletionLevel,
     deadline: Picoseconds,
     total_bytes: u64,
@@ -51,9 +51,9 @@ struct Pending<B: Bus> {
     /// Whether the result has been handed out already (level accepted).
     is_given: bool,
     /// The claimed part of the buffer.
-    claim: Option<Claim<B>>,
+    claim: Option<Claim>,
     /// Connection to the receive queue that the transfer goes to.
-    connection: Option<Arc<Connection<B>>>,
+    connection: Option<Arc<Connection>>,
 }
 
 enum State {
@@ -69,15 +69,15 @@ enum State {
 ///
 /// Dropping it without [`close`](Self::close) frees nothing: the device keeps the ring, status
 /// block and claimed parts of buffers until the channel is opened again, or for good.
-pub struct Channel<B: Bus> {
-    device: Device<B>,
-    slot: OpenChannel<B>,
+pub struct Channel {
+    device: Device,
+    slot: OpenChannel,
     options: ChannelOptions,
-    descriptors: Descriptors<B>,
-    status: StatusBlock<B>,
+    descriptors: Descriptors,
+    status: StatusBlock,
     state: State,
     /// Connection that the peer channel's registers and its receive queue were set up for.
-    applied: Option<Weak<Connection<B>>>,
+    applied: Option<Weak<Connection>>,
     /// Error bits of every port at the opening of the channel.
     baseline: Vec<(RoutingId, u32)>,
     /// Descriptors posted since the last restart.
@@ -95,22 +95,22 @@ pub struct Channel<B: Bus> {
     /// Whether descriptors may have been written but never posted, because their future was dropped
     /// or the device did not answer.
     has_unposted: bool,
-    pending: VecDeque<Pending<B>>,
+    pending: VecDeque<Pending>,
     /// Parts of buffers whose transfers failed, kept until the channel has been restarted.
-    quarantine: Vec<Claim<B>>,
+    quarantine: Vec<Claim>,
     results: Results,
-    received: packets::Received<B>,
+    received: packets::Received,
     next_ticket: u64,
     statistics: Statistics,
 }
 
-impl<B: Bus> fmt::Debug for Channel<B> {
+impl fmt::Debug for Channel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Channel({}, {} pending)", self.place(), self.pending.len())
     }
 }
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     /// Posts transfers: writes descriptors, then rings the doorbell once. A batch longer than the
     /// engine's prefetch gets an early doorbell as soon as that much is written. Posts all or
     /// nothing. Waits for room if transfers in flight fill the ring or table.
@@ -119,7 +119,7 @@ impl<B: Bus> Channel<B> {
     /// An invalid transfer (empty, beyond its buffer, not aligned to 4 B, already in flight, of the
     /// wrong kind, or with a level that the channel cannot promise), a batch larger than the ring
     /// or table, or a stopped channel.
-    pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
+    pub async fn post(&mut self, transfers: &[Transfer]) -> Result<Vec<Ticket>> {
         self.post_batch(transfers, &[], true).await
     }
 
@@ -128,7 +128,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// See [`post`](Self::post).
-    pub async fn post_unreported(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>> {
+    pub async fn post_unreported(&mut self, transfers: &[Transfer]) -> Result<Vec<Ticket>> {
         self.post_batch(transfers, &[], false).await
     }
 
@@ -136,7 +136,7 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// See [`post`](Self::post) and [`wait`](Self::wait).
-    pub async fn transfer(&mut self, transfer: Transfer<B>) -> Result<Completed, TransferError> {
+    pub async fn transfer(&mut self, transfer: Transfer) -> Result<Completed, TransferError> {
         let posted = self.post(std::slice::from_ref(&transfer)).await;
         match posted.map(|tickets| tickets.first().copied()) {
             Ok(Some(ticket)) => self.wait(ticket).await,
@@ -180,26 +180,28 @@ impl<B: Bus> Channel<B> {
     ///
     /// # Errors
     /// The device does not answer.
-    pub async fn counters(&self) -> Result<ChannelCounters> {
-        let (device, base) = (&self.device, self.slot.registers());
-        let pair = async |low, high| device.read_pair(base + low, base + high).await;
-        let read = async |register| device.read(base + register).await;
-        let [packets, packets_dropped, packets_truncated] = self.packet_counters().await?;
-        Ok(ChannelCounters {
-            bytes: pair(channel::BYTES_LOW, channel::BYTES_HIGH).await?,
-            tlps: read(channel::TLPS).await?,
-            fetched: read(channel::FETCHED).await?,
-            first_clocks: pair(channel::FIRST_LOW, channel::FIRST_HIGH).await?,
-            last_clocks: pair(channel::LAST_LOW, channel::LAST_HIGH).await?,
-            no_descriptor_clocks: read(channel::IDLE_NO_DESCRIPTOR).await?,
-            no_data_clocks: read(channel::IDLE_NO_DATA).await?,
-            no_tag_clocks: read(channel::IDLE_NO_TAG).await?,
-            link_clocks: read(channel::IDLE_LINK).await?,
-            no_credit_clocks: read(channel::IDLE_NO_CREDIT).await?,
-            gap_clocks: read(channel::IDLE_GAP).await?,
-            packets,
-            packets_dropped,
-            packets_truncated,
+    pub fn counters(&self) -> Call<'_, Result<ChannelCounters>> {
+        Box::pin(async move {
+            let (device, base) = (&self.device, self.slot.registers());
+            let pair = async |low, high| device.read_pair(base + low, base + high).await;
+            let read = async |register| device.read(base + register).await;
+            let [packets, packets_dropped, packets_truncated] = self.packet_counters().await?;
+            Ok(ChannelCounters {
+                bytes: pair(channel::BYTES_LOW, channel::BYTES_HIGH).await?,
+                tlps: read(channel::TLPS).await?,
+                fetched: read(channel::FETCHED).await?,
+                first_clocks: pair(channel::FIRST_LOW, channel::FIRST_HIGH).await?,
+                last_clocks: pair(channel::LAST_LOW, channel::LAST_HIGH).await?,
+                no_descriptor_clocks: read(channel::IDLE_NO_DESCRIPTOR).await?,
+                no_data_clocks: read(channel::IDLE_NO_DATA).await?,
+                no_tag_clocks: read(channel::IDLE_NO_TAG).await?,
+                link_clocks: read(channel::IDLE_LINK).await?,
+                no_credit_clocks: read(channel::IDLE_NO_CREDIT).await?,
+                gap_clocks: read(channel::IDLE_GAP).await?,
+                packets,
+                packets_dropped,
+                packets_truncated,
+            })
         })
     }
 
@@ -247,18 +249,18 @@ impl<B: Bus> Channel<B> {
     }
 }
 
-impl<B: Bus> Drop for Channel<B> {
+impl Drop for Channel {
     fn drop(&mut self) {
         if self.is_closed {
             return;
         }
         // The channel may still run: it fetches, and it writes its status block if a link goes
         // down.
-        let mut memories: Vec<B::Memory> = self.status.memory.take().into_iter().collect();
+        let mut memories: Vec<AnyMemory> = self.status.memory.take().into_iter().collect();
         if let Descriptors::Ring { memory, .. } = &mut self.descriptors {
             memories.extend(memory.take());
         }
-        let mut claims: Vec<Claim<B>> = self.quarantine.drain(..).collect();
+        let mut claims: Vec<Claim> = self.quarantine.drain(..).collect();
         claims.extend(self.pending.drain(..).filter_map(|pending| pending.claim));
         let abandoned = Abandoned { memories, claims };
         lock(&self.slot.shared.given).abandoned.insert(self.slot.key, abandoned);

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crosslane_host::{Bus, setters};
+use crosslane_host::setters;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use smart_default::SmartDefault;
 use strum::Display;
@@ -123,13 +123,13 @@ pub enum CompletionLevel {
 
 /// The far end of a transfer.
 #[derive(Clone, Debug)]
-pub enum Target<B: Bus> {
+pub enum Target {
     /// A part of a registered buffer, in bytes (H2C and C2H).
-    Buffer(Buffer<B>, Range<u64>),
+    Buffer(Buffer, Range<u64>),
     /// A part of a registered buffer, in bytes, and the card address that it goes to or comes from
     /// (channels with [`card_memory`](ChannelOptions::card_memory)). A table cannot hold card
     /// addresses: with one the address must be 0, and the part must be contiguous on the bus.
-    Card(Buffer<B>, Range<u64>, u64),
+    Card(Buffer, Range<u64>, u64),
     /// A copy within the card's memory (C2H 0 with [`card_memory`](ChannelOptions::card_memory), if
     /// the engine supports it; not with a table). Source and target must not overlap. The source is
     /// read ahead: no earlier transfer that is still in flight may write it.
@@ -143,11 +143,11 @@ pub enum Target<B: Bus> {
     },
     /// A part of a peer's memory, in bytes, which the card reads into its stream (H2C); see
     /// [`PeerMemory::target`].
-    Peer(PeerMemory<B>, Range<u64>),
+    Peer(PeerMemory, Range<u64>),
     /// A part of a peer's memory, in bytes, which the card reads into its own, and the card address
     /// that it goes to (H2C with [`card_memory`](ChannelOptions::card_memory), not with a table);
     /// see [`PeerMemory::target_in_card`].
-    PeerToCard(PeerMemory<B>, Range<u64>, u64),
+    PeerToCard(PeerMemory, Range<u64>, u64),
     /// A bus address and a length in bytes (peer channels); see
     /// [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
@@ -155,9 +155,9 @@ pub enum Target<B: Bus> {
 
 /// One transfer to be posted.
 #[derive(Clone, Debug)]
-pub struct Transfer<B: Bus> {
+pub struct Transfer {
     /// The far end.
-    pub target: Target<B>,
+    pub target: Target,
     /// Completion level to wait for.
     pub level: CompletionLevel,
     /// Time at which it fails if it is not complete; [`Picoseconds::NEVER`] for no deadline.
@@ -233,14 +233,14 @@ pub struct ChannelCounters {
     pub packets_truncated: u32,
 }
 
-impl<B: Bus> Transfer<B> {
+impl Transfer {
     /// Makes a transfer that is complete when its data can be seen.
-    pub const fn new(target: Target<B>, deadline: Picoseconds) -> Self {
+    pub const fn new(target: Target, deadline: Picoseconds) -> Self {
         Self { target, level: CompletionLevel::Visible, deadline }
     }
 
     /// Makes a transfer of a whole buffer that is complete when its data can be seen.
-    pub fn of(buffer: &Buffer<B>, deadline: Picoseconds) -> Self {
+    pub fn of(buffer: &Buffer, deadline: Picoseconds) -> Self {
         Self::new(Target::Buffer(buffer.clone(), 0..buffer.size_bytes()), deadline)
     }
 
@@ -251,7 +251,7 @@ impl<B: Bus> Transfer<B> {
     }
 }
 
-impl<B: Bus> Target<B> {
+impl Target {
     /// Returns the length of the transfer in bytes.
     pub fn bytes(&self) -> u64 {
         match self {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, DmaMemory};
+use crosslane_host::{AnyMemory, Bus, DmaMemory};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::channel;
 use crosslane_regs::ring_descriptor::{self, record};
@@ -24,16 +24,16 @@ use crate::shared::ChannelKey;
 
 /// A packet to be sent by an H2C channel in packet mode.
 #[derive(Clone, Debug)]
-pub struct Packet<B: Bus> {
+pub struct Packet {
     /// Its bytes.
-    pub target: Target<B>,
+    pub target: Target,
     /// `tuser` beside its last beat in the card.
     pub user: u16,
 }
 
-impl<B: Bus> Packet<B> {
+impl Packet {
     /// Makes a packet of a part of a buffer, in bytes, with `tuser` 0.
-    pub const fn new(buffer: Buffer<B>, part: Range<u64>) -> Self {
+    pub const fn new(buffer: Buffer, part: Range<u64>) -> Self {
         Self { target: Target::Buffer(buffer, part), user: 0 }
     }
 
@@ -46,20 +46,20 @@ impl<B: Bus> Packet<B> {
 
 /// Bytes of a received packet in one posted part of a buffer.
 #[derive(Clone, Debug)]
-pub struct PacketPart<B: Bus> {
+pub struct PacketPart {
     /// Ticket of the transfer that was posted for it.
     pub ticket: Ticket,
     /// The buffer.
-    pub buffer: Buffer<B>,
+    pub buffer: Buffer,
     /// Bytes in the buffer.
     pub range: Range<u64>,
 }
 
 /// A packet that a C2H channel in packet mode has received.
 #[derive(Clone, Debug)]
-pub struct ReceivedPacket<B: Bus> {
+pub struct ReceivedPacket {
     /// Its bytes, in order: more than one part if it is longer than what was posted at once.
-    pub parts: Vec<PacketPart<B>>,
+    pub parts: Vec<PacketPart>,
     /// `tuser` of its last beat; 0 if it is not whole.
     pub user: u16,
     /// Whether it has its first and its last byte. One is not whole if the engine ran out of
@@ -68,7 +68,7 @@ pub struct ReceivedPacket<B: Bus> {
     pub is_whole: bool,
 }
 
-impl<B: Bus> ReceivedPacket<B> {
+impl ReceivedPacket {
     /// Returns its length in bytes.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.range.end - part.range.start).sum()
@@ -91,8 +91,8 @@ impl<B: Bus> ReceivedPacket<B> {
 }
 
 /// A completed descriptor of a packet.
-struct Piece<B: Bus> {
-    part: PacketPart<B>,
+struct Piece {
+    part: PacketPart,
     begins: bool,
     ends: bool,
     is_cut: bool,
@@ -100,19 +100,19 @@ struct Piece<B: Bus> {
 }
 
 /// Pieces that have come, and packets that have not been given out.
-pub(super) struct Received<B: Bus> {
-    pieces: VecDeque<Piece<B>>,
+pub(super) struct Received {
+    pieces: VecDeque<Piece>,
     /// The first pieces of the next packet, and whether the first one begins it.
-    open: Vec<PacketPart<B>>,
+    open: Vec<PacketPart>,
     is_open_whole: bool,
-    packets: VecDeque<ReceivedPacket<B>>,
+    packets: VecDeque<ReceivedPacket>,
     /// Fault of what was posted behind those packets.
     fault: Option<TransferError>,
     /// Next ticket to look at.
     next: u64,
 }
 
-impl<B: Bus> Default for Received<B> {
+impl Default for Received {
     fn default() -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -125,7 +125,7 @@ impl<B: Bus> Default for Received<B> {
     }
 }
 
-impl<B: Bus> Received<B> {
+impl Received {
     /// Closes the packet that is open, if one is.
     fn close(&mut self, user: u16, ends: bool) {
         let is_whole = std::mem::replace(&mut self.is_open_whole, true) && ends;
@@ -137,7 +137,7 @@ impl<B: Bus> Received<B> {
     }
 
     /// Adds the next piece.
-    fn add(&mut self, piece: Piece<B>) {
+    fn add(&mut self, piece: Piece) {
         if piece.begins {
             self.close(0, false);
         }
@@ -152,11 +152,7 @@ impl<B: Bus> Received<B> {
 }
 
 /// Checks that a channel can move packets, if asked to.
-pub(super) fn check<B: Bus>(
-    device: &Device<B>,
-    key: ChannelKey,
-    options: ChannelOptions,
-) -> Result<()> {
+pub(super) fn check(device: &Device, key: ChannelKey, options: ChannelOptions) -> Result<()> {
     let (kind, problem) = match (key, options.descriptors) {
         _ if options.drop_packets && !(options.packets && key.0 == ChannelKind::C2h) => {
             (InvalidArgument, "C2H channels in packet mode drop packets")
@@ -177,7 +173,7 @@ pub(super) fn check<B: Bus>(
     Err(DriverError::refused(device.shared().place(key), kind, problem))
 }
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     pub(super) fn sends_packets(&self) -> bool {
         self.options.packets && self.key().0 == ChannelKind::H2c
     }
@@ -192,14 +188,14 @@ impl<B: Bus> Channel<B> {
     /// See [`post`](Self::post); a channel that does not send packets.
     pub async fn send_packets(
         &mut self,
-        packets: &[Packet<B>],
+        packets: &[Packet],
         deadline: Picoseconds,
     ) -> Result<Vec<Ticket>> {
         if !self.sends_packets() {
             let problem = "packets are sent by H2C channels that were opened for packets";
             return Err(self.refused(InvalidArgument, problem));
         }
-        let transfer = |packet: &Packet<B>| Transfer::new(packet.target.clone(), deadline);
+        let transfer = |packet: &Packet| Transfer::new(packet.target.clone(), deadline);
         let transfers: Vec<_> = packets.iter().map(transfer).collect();
         let users: Vec<_> = packets.iter().map(|packet| packet.user).collect();
         self.post_batch(&transfers, &users, true).await
@@ -211,7 +207,7 @@ impl<B: Bus> Channel<B> {
     /// See [`send_packets`](Self::send_packets) and [`wait`](Self::wait).
     pub async fn send_packet(
         &mut self,
-        packet: Packet<B>,
+        packet: Packet,
         deadline: Picoseconds,
     ) -> Result<Completed, TransferError> {
         let posted = self.send_packets(std::slice::from_ref(&packet), deadline).await;
@@ -230,7 +226,7 @@ impl<B: Bus> Channel<B> {
     pub async fn recv_packet(
         &mut self,
         deadline: Picoseconds,
-    ) -> Result<Option<ReceivedPacket<B>>, TransferError> {
+    ) -> Result<Option<ReceivedPacket>, TransferError> {
         Ok(self.recv_packets(1, deadline).await?.pop())
     }
 
@@ -245,7 +241,7 @@ impl<B: Bus> Channel<B> {
         &mut self,
         most: usize,
         deadline: Picoseconds,
-    ) -> Result<Vec<ReceivedPacket<B>>, TransferError> {
+    ) -> Result<Vec<ReceivedPacket>, TransferError> {
         if !self.receives_packets() {
             let problem = "packets are received by C2H channels that were opened for packets";
             return Err(self.refusal(self.refused(InvalidArgument, problem), 0));
@@ -342,7 +338,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Returns the ring, and the offset in it of the record that comes next.
-    pub(super) fn next_record(&self) -> (&B::Memory, u64) {
+    pub(super) fn next_record(&self) -> (&AnyMemory, u64) {
         let Descriptors::Ring { memory, entries } = &self.descriptors else {
             unreachable!("a channel in packet mode has a ring")
         };

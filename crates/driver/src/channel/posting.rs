@@ -21,17 +21,17 @@ use crate::connection::{self, Connection};
 use crate::error::{DriverError, Result};
 
 /// A checked transfer, ready to be posted.
-struct Ready<B: Bus> {
-    transfer: Transfer<B>,
+struct Ready {
+    transfer: Transfer,
     pieces: Vec<(BusAddress, u32)>,
-    claim: Option<Claim<B>>,
-    connection: Option<Arc<Connection<B>>>,
+    claim: Option<Claim>,
+    connection: Option<Arc<Connection>>,
 }
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     pub(super) async fn post_batch(
         &mut self,
-        transfers: &[Transfer<B>],
+        transfers: &[Transfer],
         users: &[u16],
         is_reported: bool,
     ) -> Result<Vec<Ticket>> {
@@ -114,7 +114,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Connection of a peer channel.
-    pub(super) fn connection(&self) -> Option<Arc<Connection<B>>> {
+    pub(super) fn connection(&self) -> Option<Arc<Connection>> {
         match self.key() {
             (ChannelKind::Peer, number) => self.slot.shared.connection(number),
             _ => None,
@@ -132,11 +132,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Checks one transfer and claims its part of the buffer.
-    fn check(
-        &self,
-        transfer: &Transfer<B>,
-        connection: Option<Arc<Connection<B>>>,
-    ) -> Result<Ready<B>> {
+    fn check(&self, transfer: &Transfer, connection: Option<Arc<Connection>>) -> Result<Ready> {
         self.check_level(transfer.level, connection.as_deref())?;
         self.check_card(&transfer.target)?;
         let (kind, number) = self.key();
@@ -206,7 +202,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Checks that the target has a card address if and only if the channel needs one.
-    fn check_card(&self, target: &Target<B>) -> Result<()> {
+    fn check_card(&self, target: &Target) -> Result<()> {
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let problem = match (target, self.options.card_memory) {
             (Target::PeerToCard(..), true) if is_table => {
@@ -234,7 +230,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Checks that a copy within the card's memory is possible.
-    fn check_copy(&self, target: &Target<B>) -> Result<()> {
+    fn check_copy(&self, target: &Target) -> Result<()> {
         let Target::CardToCard { from, to, bytes } = *target else { return Ok(()) };
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let end = from.max(to).checked_add(bytes);
@@ -266,11 +262,7 @@ impl<B: Bus> Channel<B> {
         Err(self.refused(InvalidArgument, problem))
     }
 
-    fn check_level(
-        &self,
-        level: CompletionLevel,
-        connection: Option<&Connection<B>>,
-    ) -> Result<()> {
+    fn check_level(&self, level: CompletionLevel, connection: Option<&Connection>) -> Result<()> {
         let kind = self.key().0;
         let why = match (level, kind) {
             (CompletionLevel::Visible, ChannelKind::Peer) => {
@@ -315,10 +307,7 @@ impl<B: Bus> Channel<B> {
     /// Restarts the idle channel if needed: if a peer channel has been connected or disconnected
     /// (it starts a new account with the receive queue), or if a table holds descriptors that were
     /// never posted: an old one would be in force if a link lost the words of its successor.
-    async fn begin_anew_if_needed(
-        &mut self,
-        connection: Option<&Arc<Connection<B>>>,
-    ) -> Result<()> {
+    async fn begin_anew_if_needed(&mut self, connection: Option<&Arc<Connection>>) -> Result<()> {
         let is_stale = self.has_unposted && matches!(self.descriptors, Descriptors::Table { .. });
         if !is_stale && !connection::has_changed(self.applied.as_ref(), connection) {
             return Ok(());
@@ -336,7 +325,7 @@ impl<B: Bus> Channel<B> {
     /// Builds the descriptors of a batch: only the last of each transfer is reported, with an
     /// interrupt if wanted.
     /// In packet mode `users` are the `tuser` values of the packets; fewer of them mean 0.
-    fn build(&self, batch: &[Ready<B>], users: &[u16], is_reported: bool) -> Vec<Descriptor> {
+    fn build(&self, batch: &[Ready], users: &[u16], is_reported: bool) -> Vec<Descriptor> {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
         let of_packet = self.sends_packets();
@@ -376,7 +365,7 @@ impl<B: Bus> Channel<B> {
 
     /// Enters a batch whose descriptors are written, so that no part of it is released before the
     /// engine has reported it.
-    fn enter(&mut self, batch: Vec<Ready<B>>) -> Vec<Ticket> {
+    fn enter(&mut self, batch: Vec<Ready>) -> Vec<Ticket> {
         let posted = self.device.bus().now();
         let mut tickets = Vec::with_capacity(batch.len());
         for ready in batch {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_host::{Bus, FunctionInfo};
+use crosslane_host::{Bus, Call, FunctionInfo};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::{ChannelState, channel};
 
@@ -23,11 +23,7 @@ const SETTLING: Picoseconds = Picoseconds::from_ms(1);
 
 /// Stops a channel by `control`, with `run` clear, and waits until it has nothing in flight, or has
 /// shown no progress for [`SETTLING`].
-pub(super) async fn stop_and_wait<B: Bus>(
-    device: &Device<B>,
-    registers: u32,
-    control: u32,
-) -> Result<()> {
+pub(super) async fn stop_and_wait(device: &Device, registers: u32, control: u32) -> Result<()> {
     // The last status and the time of its read: a stalled host may get an answer late.
     let mut last: Option<(u32, Picoseconds)> = None;
     loop {
@@ -64,7 +60,7 @@ pub(super) enum Cause {
     NoAnswer(DriverError),
 }
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     /// Stops the channel, ends every transfer in flight, and restarts it.
     pub(super) async fn recover(&mut self, cause: Cause) {
         self.state = State::Recovering(cause);
@@ -105,27 +101,29 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    async fn stop_and_restart(&mut self, cause: Cause) -> Result<()> {
-        if let Err(error) = self.stop(&cause).await {
-            let fault = self.unanswered(error.clone());
-            self.give_up(&cause, &fault, None);
-            return Err(error);
-        }
-        let connection = self.connection();
-        connection::restart(&self.device, self.key(), connection.as_deref()).await?;
-        // From here on the device neither reads nor writes anything posted earlier.
-        self.quarantine.clear();
-        self.applied = connection.as_ref().map(Arc::downgrade);
-        self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
-        // Numbers restart at 0: an older transfer would be mistaken for a new one.
-        let left = self.pending.len();
-        assert!(left == 0, "{left} transfers are on their way through a restart");
-        (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
-        self.unwritten.clear();
-        self.has_unposted = false;
-        self.let_run(connection.as_deref()).await?;
-        self.statistics.restarts += 1;
-        Ok(())
+    fn stop_and_restart(&mut self, cause: Cause) -> Call<'_, Result<()>> {
+        Box::pin(async move {
+            if let Err(error) = self.stop(&cause).await {
+                let fault = self.unanswered(error.clone());
+                self.give_up(&cause, &fault, None);
+                return Err(error);
+            }
+            let connection = self.connection();
+            connection::restart(&self.device, self.key(), connection.as_deref()).await?;
+            // From here on the device neither reads nor writes anything posted earlier.
+            self.quarantine.clear();
+            self.applied = connection.as_ref().map(Arc::downgrade);
+            self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
+            // Numbers restart at 0: an older transfer would be mistaken for a new one.
+            let left = self.pending.len();
+            assert!(left == 0, "{left} transfers are on their way through a restart");
+            (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
+            self.unwritten.clear();
+            self.has_unposted = false;
+            self.let_run(connection.as_deref()).await?;
+            self.statistics.restarts += 1;
+            Ok(())
+        })
     }
 
     /// Stops the channel and ends the transfers in flight.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Unsupported};
-use crosslane_host::{Bus, PageSize, Topology, lock};
+use crosslane_host::{PageSize, Topology, lock};
 use crosslane_pcie::units::RoutingId;
 use crosslane_regs::engine::{self, channel, global};
 use crosslane_regs::{ring_descriptor, table_descriptor};
@@ -30,10 +30,10 @@ const LEAST_PAYLOAD_BYTES: u32 = 4;
 const READS: &str = "read requests";
 const WRITES: &str = "payloads";
 
-impl<B: Bus> Channel<B> {
+impl Channel {
     /// See [`Device::channel`].
     pub(crate) async fn open(
-        device: Device<B>,
+        device: Device,
         key: ChannelKey,
         options: ChannelOptions,
     ) -> Result<Self> {
@@ -124,7 +124,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Starts a channel that has been restarted.
-    pub(super) async fn let_run(&self, connection: Option<&Connection<B>>) -> Result<()> {
+    pub(super) async fn let_run(&self, connection: Option<&Connection>) -> Result<()> {
         let payload_bytes = payload_on_the_way(&self.device, self.key(), self.options, connection)?;
         let base = self.slot.registers();
         let control = (base + channel::CONTROL, self.running());
@@ -151,18 +151,14 @@ impl<B: Bus> Channel<B> {
 }
 
 /// Returns a channel's table in the engine.
-fn table<B: Bus>(device: &Device<B>, (kind, _): ChannelKey) -> Descriptors<B> {
+fn table(device: &Device, (kind, _): ChannelKey) -> Descriptors {
     let memory = if kind == ChannelKind::H2c { engine::H2C_TABLE } else { engine::C2H_TABLE };
     let room = memory.bytes / table_descriptor::BYTES;
     let entries = device.description().table_entries.min(room);
     Descriptors::Table { base: memory.base, entries }
 }
 
-fn check_source<B: Bus>(
-    device: &Device<B>,
-    key: ChannelKey,
-    source: DescriptorSource,
-) -> Result<()> {
+fn check_source(device: &Device, key: ChannelKey, source: DescriptorSource) -> Result<()> {
     let problem = match (source, key) {
         (DescriptorSource::Ring { entries }, _)
             if !entries.is_power_of_two() || !RING_ENTRIES.contains(&entries) =>
@@ -192,11 +188,7 @@ fn check_source<B: Bus>(
 }
 
 /// Checks that the channel can reach the card's memory, if asked to.
-fn check_memory<B: Bus>(
-    device: &Device<B>,
-    key: ChannelKey,
-    options: ChannelOptions,
-) -> Result<()> {
+fn check_memory(device: &Device, key: ChannelKey, options: ChannelOptions) -> Result<()> {
     let (kind, problem) = match key {
         _ if !options.card_memory => return Ok(()),
         (ChannelKind::Peer, _) | (_, 1..) => {
@@ -212,11 +204,7 @@ fn check_memory<B: Bus>(
 
 /// Checks the payload asked for against the engine's limits and the read size in force;
 /// [`payload_on_the_way`] checks writes against their path.
-async fn check_payload<B: Bus>(
-    device: &Device<B>,
-    key: ChannelKey,
-    options: ChannelOptions,
-) -> Result<()> {
+async fn check_payload(device: &Device, key: ChannelKey, options: ChannelOptions) -> Result<()> {
     let place = device.shared().place(key);
     let refused = |kind, problem| Err(DriverError::refused(place, kind, problem));
     let Some(bytes) = options.payload_bytes else {
@@ -265,11 +253,11 @@ async fn check_payload<B: Bus>(
 
 /// Returns the value for the payload register. A longer payload than some port of the path takes
 /// would be lost there without a word to the host.
-pub(crate) fn payload_on_the_way<B: Bus>(
-    device: &Device<B>,
+pub(crate) fn payload_on_the_way(
+    device: &Device,
     key: ChannelKey,
     options: ChannelOptions,
-    connection: Option<&Connection<B>>,
+    connection: Option<&Connection>,
 ) -> Result<u32> {
     let asked_bytes = options.payload_bytes;
     if key.0 == ChannelKind::H2c || options.oversize {
@@ -305,7 +293,7 @@ pub(crate) fn payload_on_the_way<B: Bus>(
 /// Returns the error bits of every port of the tree that answers: a link that is down must not
 /// block channels elsewhere.
 fn error_baseline(
-    topology: &impl Topology,
+    topology: &dyn Topology,
 ) -> Result<Vec<(RoutingId, u32)>, crosslane_host::TopologyError> {
     let functions = topology.functions()?;
     let bits = |info| Port::new(topology, info).and_then(|port| port.detected_errors());

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 
-use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_notification::{self, NetworkStatus, word};
 
@@ -47,21 +46,21 @@ pub(super) struct Outcome {
 }
 
 /// The driver's own memory in place of the program's.
-pub(super) struct Bounce<B: Bus> {
-    pub own: Buffer<B>,
+pub(super) struct Bounce {
+    pub own: Buffer,
     /// Target of the copy of received data.
-    pub target: Option<(Buffer<B>, Range<u64>, Claim<B>)>,
+    pub target: Option<(Buffer, Range<u64>, Claim)>,
 }
 
 /// Memory of a message that the device may reach.
-pub(super) struct Held<B: Bus> {
+pub(super) struct Held {
     /// Claimed part of the program's buffer, which the device reaches itself.
-    pub claim: Option<Claim<B>>,
-    pub bounce: Option<Bounce<B>>,
+    pub claim: Option<Claim>,
+    pub bounce: Option<Bounce>,
 }
 
 /// One message.
-pub(super) struct Flight<B: Bus> {
+pub(super) struct Flight {
     pub kind: Kind,
     pub key: Key,
     pub token: u16,
@@ -77,7 +76,7 @@ pub(super) struct Flight<B: Bus> {
     waiters: u32,
     pub posted: Picoseconds,
     pub total_bytes: u64,
-    pub held: Held<B>,
+    pub held: Held,
     pub outcome: Option<Outcome>,
 }
 
@@ -99,8 +98,8 @@ struct Waiting {
 }
 
 /// All messages of a network processor.
-pub(super) struct Flights<B: Bus> {
-    by_id: BTreeMap<u64, Flight<B>>,
+pub(super) struct Flights {
+    by_id: BTreeMap<u64, Flight>,
     /// Keys of messages in flight.
     keys: HashSet<(Kind, Key)>,
     tokens: HashSet<u16>,
@@ -123,7 +122,7 @@ const fn of(kind: Kind) -> usize {
     }
 }
 
-impl<B: Bus> Flights<B> {
+impl Flights {
     /// Starts without messages, with this many slots for gets and credits.
     pub fn new(slots: [u32; 2]) -> Self {
         Self {
@@ -155,7 +154,7 @@ impl<B: Bus> Flights<B> {
         places: u32,
         total_bytes: u64,
         turn: Option<u64>,
-        held: impl FnOnce() -> Held<B>,
+        held: impl FnOnce() -> Held,
     ) -> Result<u64, NotNow> {
         if self.keys.contains(&(kind, key)) {
             // A dropped message ends without further action.
@@ -223,9 +222,8 @@ impl<B: Bus> Flights<B> {
 
     /// Returns whether the handle of the message that uses a key was dropped.
     fn is_abandoned(&self, kind: Kind, key: Key) -> bool {
-        let has_it = |flight: &&Flight<B>| {
-            flight.outcome.is_none() && (flight.kind, flight.key) == (kind, key)
-        };
+        let has_it =
+            |flight: &&Flight| flight.outcome.is_none() && (flight.kind, flight.key) == (kind, key);
         self.by_id.values().find(has_it).is_some_and(|flight| flight.is_abandoned)
     }
 
@@ -237,11 +235,11 @@ impl<B: Bus> Flights<B> {
         slot
     }
 
-    pub fn get(&self, id: u64) -> Option<&Flight<B>> {
+    pub fn get(&self, id: u64) -> Option<&Flight> {
         self.by_id.get(&id)
     }
 
-    pub fn get_mut(&mut self, id: u64) -> Option<&mut Flight<B>> {
+    pub fn get_mut(&mut self, id: u64) -> Option<&mut Flight> {
         self.by_id.get_mut(&id)
     }
 
@@ -271,7 +269,7 @@ impl<B: Bus> Flights<B> {
 
     /// Takes a message that must be taken back; the caller writes its cancel at once.
     pub fn take_cancel(&mut self) -> Option<(Kind, Key, u16, u32)> {
-        let due = |flight: &&mut Flight<B>| flight.cancel_due && flight.outcome.is_none();
+        let due = |flight: &&mut Flight| flight.cancel_due && flight.outcome.is_none();
         let flight = self.by_id.values_mut().find(due)?;
         flight.cancel_due = false;
         Some((flight.kind, flight.key, flight.token, flight.word))

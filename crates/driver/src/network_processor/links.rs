@@ -61,7 +61,7 @@ pub struct LinkCounters {
     pub wrong: u32,
 }
 
-impl<B: Bus> NetworkProcessor<B> {
+impl NetworkProcessor {
     fn link_register(&self, link: u8, register: u32) -> Result<u32> {
         let have = self.shared.sizes.links;
         if link >= have {

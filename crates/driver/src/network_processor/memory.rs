@@ -19,7 +19,7 @@ const LEAST_COPY_BYTES: u64 = 4096;
 /// Most unused buffers kept by the driver.
 const POOL: usize = 512;
 
-impl<B: Bus> NetworkProcessor<B> {
+impl NetworkProcessor {
     /// Prepares `count` of the driver's own buffers for messages of up to `bytes`, so that no
     /// message waits for that later. Useful only with [`Buffers::Copied`].
     ///
@@ -38,8 +38,8 @@ impl<B: Bus> NetworkProcessor<B> {
     pub(super) async fn hold(
         &self,
         kind: Kind,
-        message: &Message<B>,
-    ) -> Result<(Held<B>, Vec<(BusAddress, u32)>), NetworkError> {
+        message: &Message,
+    ) -> Result<(Held, Vec<(BusAddress, u32)>), NetworkError> {
         let Message { buffer, part, .. } = message;
         let refused = NetworkError::refused;
         if part.is_empty() {
@@ -70,7 +70,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Returns the bus addresses of a part of a buffer.
     fn placed(
         &self,
-        buffer: &Buffer<B>,
+        buffer: &Buffer,
         part: Range<u64>,
     ) -> Result<Vec<(BusAddress, u32)>, NetworkError> {
         let bytes = part.end - part.start;
@@ -82,7 +82,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Gets one of the driver's own buffers with at least this many bytes.
-    async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>> {
+    async fn own_buffer(&self, bytes: u64) -> Result<Buffer> {
         let pooled = {
             let mut pool = lock(&self.shared.pool);
             let fitting = pool.iter().enumerate().filter(|(_, own)| own.size_bytes() >= bytes);
@@ -98,7 +98,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Keeps one of the driver's own buffers for the next message.
-    pub(super) fn keep(&self, own: Buffer<B>) {
+    pub(super) fn keep(&self, own: Buffer) {
         let mut pool = lock(&self.shared.pool);
         if pool.len() < POOL {
             pool.push(own);
@@ -108,8 +108,8 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Copies received data into the program's buffer.
     pub(super) async fn copy_out(
         &self,
-        own: &Buffer<B>,
-        target: Option<(Buffer<B>, Range<u64>, Claim<B>)>,
+        own: &Buffer,
+        target: Option<(Buffer, Range<u64>, Claim)>,
         bytes: u64,
     ) {
         let Some((buffer, part, claim)) = target else { return };

@@ -27,46 +27,46 @@ const PLACE_LOOK: Picoseconds = Picoseconds::from_us(10);
 
 /// A message being sent, or room for one to be received. Dropping it does not stop a message being
 /// sent, but takes room back.
-pub struct InFlight<B: Bus> {
-    shared: Arc<Shared<B>>,
+pub struct InFlight {
+    shared: Arc<Shared>,
     id: u64,
 }
 
-impl<B: Bus> Drop for InFlight<B> {
+impl Drop for InFlight {
     fn drop(&mut self) {
         lock(&self.shared.flights).abandon(self.id);
     }
 }
 
 /// A waiter for a message's notification, until this is dropped.
-struct Waiter<'a, B: Bus>(&'a InFlight<B>);
+struct Waiter<'a>(&'a InFlight);
 
-impl<B: Bus> Drop for Waiter<'_, B> {
+impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         lock(&self.0.shared.flights).end_waiting(self.0.id);
     }
 }
 
 /// A message in line for slots, until this is dropped.
-struct InLine<'a, B: Bus> {
-    shared: &'a Shared<B>,
+struct InLine<'a> {
+    shared: &'a Shared,
     kind: Kind,
     turn: u64,
 }
 
-impl<B: Bus> Drop for InLine<'_, B> {
+impl Drop for InLine<'_> {
     fn drop(&mut self) {
         lock(&self.shared.flights).leave_line(self.kind, self.turn);
     }
 }
 
-impl<B: Bus> NetworkProcessor<B> {
+impl NetworkProcessor {
     /// Sends a message: writes its requests once slots are free. Its part of the buffer belongs to
     /// the device until it has ended; with copied buffers only until it has been copied.
     ///
     /// # Errors
     /// An impossible message, a key in use, or no slot until the message's deadline.
-    pub async fn nget(&self, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
+    pub async fn nget(&self, message: Message) -> Result<InFlight, NetworkError> {
         self.post(Kind::Get, message).await
     }
 
@@ -75,7 +75,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// See [`nget`](Self::nget).
-    pub async fn credit(&self, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
+    pub async fn credit(&self, message: Message) -> Result<InFlight, NetworkError> {
         self.post(Kind::Credit, message).await
     }
 
@@ -93,7 +93,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Checks a message before anything is written.
-    fn check(&self, message: &Message<B>) -> Result<(), NetworkError> {
+    fn check(&self, message: &Message) -> Result<(), NetworkError> {
         let Message { key, part, .. } = message;
         let bytes = part.end.saturating_sub(part.start);
         self.check_key(*key).map_err(|problem| self.refuse(*key, InvalidArgument, problem))?;
@@ -144,7 +144,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    async fn post(&self, kind: Kind, message: Message<B>) -> Result<InFlight<B>, NetworkError> {
+    async fn post(&self, kind: Kind, message: Message) -> Result<InFlight, NetworkError> {
         self.settle().await.map_err(|error| self.no_answer(message.key, error))?;
         self.check(&message)?;
         // Dropped messages hold their memory for a moment; this one may want it.
@@ -176,13 +176,13 @@ impl<B: Bus> NetworkProcessor<B> {
     async fn begin(
         &self,
         kind: Kind,
-        message: &Message<B>,
+        message: &Message,
         runs: usize,
-        held: Held<B>,
-    ) -> Result<InFlight<B>, NetworkError> {
+        held: Held,
+    ) -> Result<InFlight, NetworkError> {
         let Message { key, part, deadline, .. } = message;
         let mut held = Some(held);
-        let mut in_line: Option<InLine<'_, B>> = None;
+        let mut in_line: Option<InLine<'_>> = None;
         loop {
             self.reap();
             let turn = in_line.as_ref().map(|in_line| in_line.turn);
@@ -262,7 +262,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// from then on.
     async fn write_requests(
         &self,
-        posted: &InFlight<B>,
+        posted: &InFlight,
         kind: Kind,
         runs: &[Run],
     ) -> Result<(), BusError> {
@@ -384,7 +384,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// on return, except with [`NetworkFault::NoNotification`].
     pub async fn wait(
         &self,
-        posted: &InFlight<B>,
+        posted: &InFlight,
         deadline: Picoseconds,
     ) -> Result<Ended, NetworkError> {
         let key = self.key_of(posted);
@@ -409,7 +409,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Waits until a message has ended.
     async fn wait_for_word(
         &self,
-        posted: &InFlight<B>,
+        posted: &InFlight,
         waiting: Waiting,
         deadline: Picoseconds,
     ) -> Result<(), BusError> {
@@ -434,7 +434,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// The device cannot be written to.
-    pub async fn cancel(&self, posted: &InFlight<B>) -> Result<(), NetworkError> {
+    pub async fn cancel(&self, posted: &InFlight) -> Result<(), NetworkError> {
         if let Some(flight) = lock(&self.shared.flights).get_mut(posted.id) {
             flight.cancel_due = flight.outcome.is_none();
         }
@@ -447,7 +447,7 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// The message failed.
-    pub fn poll(&self, posted: &InFlight<B>) -> Result<Option<Ended>, NetworkError> {
+    pub fn poll(&self, posted: &InFlight) -> Result<Option<Ended>, NetworkError> {
         self.reap();
         let outcome = lock(&self.shared.flights).get(posted.id).and_then(|flight| flight.outcome);
         outcome.map(|outcome| self.ended(posted, outcome, None)).transpose()
@@ -456,7 +456,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Returns the result of an ended message, with its data in the program's buffer.
     async fn result(
         &self,
-        posted: &InFlight<B>,
+        posted: &InFlight,
         deadline: Option<Picoseconds>,
     ) -> Result<Ended, NetworkError> {
         let (outcome, bounce) = {
@@ -474,7 +474,7 @@ impl<B: Bus> NetworkProcessor<B> {
 
     fn ended(
         &self,
-        posted: &InFlight<B>,
+        posted: &InFlight,
         outcome: Outcome,
         deadline: Option<Picoseconds>,
     ) -> Result<Ended, NetworkError> {
@@ -491,12 +491,12 @@ impl<B: Bus> NetworkProcessor<B> {
         Err(self.failed(posted, fault, bytes))
     }
 
-    fn key_of(&self, posted: &InFlight<B>) -> Key {
+    fn key_of(&self, posted: &InFlight) -> Key {
         let flights = lock(&self.shared.flights);
         flights.get(posted.id).expect("its handle is there").key
     }
 
-    fn failed(&self, posted: &InFlight<B>, fault: NetworkFault, moved_bytes: u64) -> NetworkError {
+    fn failed(&self, posted: &InFlight, fault: NetworkFault, moved_bytes: u64) -> NetworkError {
         let flights = lock(&self.shared.flights);
         let flight = flights.get(posted.id).expect("its handle is there");
         self.failure(flight.key, fault, moved_bytes, flight.total_bytes)

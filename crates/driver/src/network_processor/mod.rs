@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crosslane_host::ErrorKind::{InvalidArgument, Timeout, Unsupported};
-use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize, lock};
+use crosslane_host::{
+    AnyBus, AnyMemory, Bus, Call, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, lock,
+};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
@@ -100,22 +102,22 @@ pub struct NetworkCounters {
 /// the next call, and the memory of both is kept until the device has finished with it. Stores in
 /// progress when their future is dropped are completed.
 #[derive(Clone)]
-pub struct NetworkProcessor<B: Bus> {
-    bus: B,
-    shared: Arc<Shared<B>>,
+pub struct NetworkProcessor {
+    bus: AnyBus,
+    shared: Arc<Shared>,
     /// Whether stores of this handle's core may still be in its combining buffers: only a fence of
     /// the same core flushes them.
     fence_due: Arc<AtomicBool>,
 }
 
-impl<B: Bus> fmt::Debug for NetworkProcessor<B> {
+impl fmt::Debug for NetworkProcessor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FunctionInfo { name, id, .. } = &self.shared.access.function;
         write!(f, "NetworkProcessor({name} at {id}, {:?})", self.shared.modes)
     }
 }
 
-impl<B: Bus> NetworkProcessor<B> {
+impl NetworkProcessor {
     /// Opens the network processor of a function: checks that it is one and that its version
     /// matches, enables memory space and bus mastering, resets it and gives it memory for counts.
     /// Open a function only once: two openings do not know of each other.
@@ -126,30 +128,37 @@ impl<B: Bus> NetworkProcessor<B> {
     /// # Errors
     /// No such endpoint, one of another kind or version, modes that the host does not support, or a
     /// refusal by the platform.
-    pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self> {
-        let access = find_endpoint(&bus, name)?;
-        let function = access.function.id;
-        access.check_bars(&NETWORK_PROCESSOR)?;
-        let failed = |error| access.failed(error);
-        bus.check_waiting(modes.waiting).map_err(failed)?;
-        if let Requests::Stores(mapping) = modes.requests {
-            bus.check_mapping(function, REQUEST_BAR, mapping).map_err(failed)?;
-        }
-        let combined = bus.check_mapping(function, PUT_BAR, Mapping::WriteCombined);
-        let put_mapping = if combined.is_ok() { Mapping::WriteCombined } else { Mapping::Uncached };
-        let sizes = access.open(&bus, &NETWORK_PROCESSOR, describe(&bus, &access)).await?;
-        access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
-        // Nothing from an earlier use may write into memory pinned now.
-        reset_and_wait(&bus, &access).await?;
-        let slots = [sizes.get_slots, sizes.credit_slots];
-        let words_bytes = u64::from(flights::words(slots)) * flights::WORD_STRIDE;
-        let words = Pinned::new(&bus, &access, words_bytes).await?;
-        let counts = Pinned::new(&bus, &access, put::COUNTS_BYTES).await?;
-        let shared = Shared::new(bus.clone(), access, sizes, modes, put_mapping, words, counts);
-        let shared = Arc::new(shared);
-        let opened = Self { bus, shared, fence_due: Arc::default() };
-        opened.set_up().await?;
-        Ok(opened)
+    pub async fn init(bus: impl Bus, name: &str, modes: Modes) -> Result<Self> {
+        Self::on(AnyBus::new(bus), name, modes).await
+    }
+
+    fn on(bus: AnyBus, name: &str, modes: Modes) -> Call<'_, Result<Self>> {
+        Box::pin(async move {
+            let access = find_endpoint(&bus, name)?;
+            let function = access.function.id;
+            access.check_bars(&NETWORK_PROCESSOR)?;
+            let failed = |error| access.failed(error);
+            bus.check_waiting(modes.waiting).map_err(failed)?;
+            if let Requests::Stores(mapping) = modes.requests {
+                bus.check_mapping(function, REQUEST_BAR, mapping).map_err(failed)?;
+            }
+            let combined = bus.check_mapping(function, PUT_BAR, Mapping::WriteCombined);
+            let put_mapping =
+                if combined.is_ok() { Mapping::WriteCombined } else { Mapping::Uncached };
+            let sizes = access.open(&bus, &NETWORK_PROCESSOR, describe(&bus, &access)).await?;
+            access.change_command(&bus, reg::COMMAND_BUS_MASTER, 0)?;
+            // Nothing from an earlier use may write into memory pinned now.
+            reset_and_wait(&bus, &access).await?;
+            let slots = [sizes.get_slots, sizes.credit_slots];
+            let words_bytes = u64::from(flights::words(slots)) * flights::WORD_STRIDE;
+            let words = Pinned::new(&bus, &access, words_bytes).await?;
+            let counts = Pinned::new(&bus, &access, put::COUNTS_BYTES).await?;
+            let shared = Shared::new(bus.clone(), access, sizes, modes, put_mapping, words, counts);
+            let shared = Arc::new(shared);
+            let opened = Self { bus, shared, fence_due: Arc::default() };
+            opened.set_up().await?;
+            Ok(opened)
+        })
     }
 
     /// Tells the device the address of the counts of puts.
@@ -205,7 +214,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 
     /// Returns the bus that it was opened on.
-    pub fn bus(&self) -> &B {
+    pub fn bus(&self) -> &AnyBus {
         &self.bus
     }
 
@@ -234,13 +243,13 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
-    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>> {
+    pub async fn buffer(&self, bytes: u64) -> Result<Buffer> {
         self.unpin_retired().await?;
         let pages = match self.shared.modes.buffers {
             Buffers::User | Buffers::Copied => PageSize::Small,
             Buffers::Mapped => PageSize::Huge,
         };
-        self.register(self.shared.access.allocate(&self.bus, bytes, pages)?).await
+        self.register_any(self.shared.access.allocate(&self.bus, bytes, pages)?).await
     }
 
     /// Makes the program's memory usable for messages: registers it, unless [`Modes::buffers`] is
@@ -248,8 +257,11 @@ impl<B: Bus> NetworkProcessor<B> {
     ///
     /// # Errors
     /// The memory cannot be pinned, or has no bytes.
-    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>> {
-        use crosslane_host::DmaMemory;
+    pub async fn register(&self, memory: impl DmaMemory) -> Result<Buffer> {
+        self.register_any(AnyMemory::new(memory)).await
+    }
+
+    async fn register_any(&self, memory: AnyMemory) -> Result<Buffer> {
         if memory.size_bytes() == 0 {
             return Err(self
                 .shared
@@ -322,7 +334,7 @@ impl<B: Bus> NetworkProcessor<B> {
 }
 
 /// Reads the device's capabilities.
-async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes> {
+async fn describe(bus: &AnyBus, access: &Access) -> Result<NetworkSizes> {
     let read = async |offset: u32| access.read(bus, offset).await;
     let sizes = read(map::SIZES).await?;
     let sizes = NetworkSizes {
@@ -338,7 +350,7 @@ async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes> {
 }
 
 /// Resets the device, and waits until it writes nothing more.
-async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<()> {
+async fn reset_and_wait(bus: &AnyBus, access: &Access) -> Result<()> {
     access.write(bus, map::CONTROL, map::control::RESET.put(1)).await?;
     let deadline = Picoseconds(bus.now().0.saturating_add(RESET_PATIENCE.0));
     let mut pause = FIRST_LOOK;

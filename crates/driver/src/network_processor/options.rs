@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crosslane_host::{Bus, Mapping, Waiting, setters};
+use crosslane_host::{AnyBus, Bus, Mapping, Waiting, setters};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::network_request::what;
 use smart_default::SmartDefault;
@@ -51,7 +51,7 @@ pub enum Requests {
 impl Requests {
     /// Chooses the fastest mapping that the card's aperture supports: write-combined, or else
     /// uncached.
-    pub fn fastest<B: Bus>(bus: &B, function: RoutingId) -> Self {
+    pub fn fastest(bus: &AnyBus, function: RoutingId) -> Self {
         let combined = bus.check_mapping(function, REQUEST_BAR, Mapping::WriteCombined);
         Self::Stores(combined.map_or(Mapping::Uncached, |()| Mapping::WriteCombined))
     }
@@ -145,18 +145,18 @@ impl fmt::Display for Key {
 
 /// A message to be sent, or the room for one to be received.
 #[derive(Clone)]
-pub struct Message<B: Bus> {
+pub struct Message {
     /// Identity of the message: link or node, channel and tag.
     pub key: Key,
     /// Memory of [`NetworkProcessor::buffer`](super::NetworkProcessor::buffer) or `register`.
-    pub buffer: Buffer<B>,
+    pub buffer: Buffer,
     /// Part of the buffer that holds the message, in bytes.
     pub part: Range<u64>,
     /// Time until which its request may wait for a slot.
     pub deadline: Picoseconds,
 }
 
-impl<B: Bus> fmt::Debug for Message<B> {
+impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Message({}, bytes {:?} of {:?})", self.key, self.part, self.buffer)
     }

@@ -86,7 +86,7 @@ fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-impl<B: Bus> NetworkProcessor<B> {
+impl NetworkProcessor {
     /// Stores a message into a link, datagram by datagram, waiting for room in the aperture until
     /// the deadline. On return all of it is on its way to the device. Messages of one key keep
     /// their order: the rest of a put that missed its deadline, or whose future was dropped, is

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::ErrorKind::Failed;
-use crosslane_host::{Bus, DmaMemory, Mapping, PageSize, Segment};
+use crosslane_host::{AnyBus, AnyMemory, Bus, DmaMemory, Mapping, PageSize, Segment};
 use crosslane_pcie::units::BusAddress;
 
 use super::NetworkSizes;
@@ -18,14 +18,14 @@ use crate::buffer::{Buffer, Retired};
 use crate::error::Result;
 
 /// Memory that the device writes for the driver.
-pub(super) struct Pinned<B: Bus> {
-    pub memory: B::Memory,
+pub(super) struct Pinned {
+    pub memory: AnyMemory,
     segments: Vec<Segment>,
     is_registered: AtomicBool,
 }
 
-impl<B: Bus> Pinned<B> {
-    pub async fn new(bus: &B, access: &Access, bytes: u64) -> Result<Self> {
+impl Pinned {
+    pub async fn new(bus: &AnyBus, access: &Access, bytes: u64) -> Result<Self> {
         let memory = access.allocate(bus, bytes, PageSize::Small)?;
         let segments = access.pin(bus, &memory).await?;
         let placed: u64 = segments.iter().map(|segment| segment.bytes).sum();
@@ -70,35 +70,35 @@ impl<B: Bus> Pinned<B> {
 }
 
 /// State that all handles of a network processor share.
-pub(super) struct Shared<B: Bus> {
-    bus: B,
+pub(super) struct Shared {
+    bus: AnyBus,
     pub access: Access,
     pub sizes: NetworkSizes,
     pub modes: Modes,
     pub put_mapping: Mapping,
     /// Notification words, one in each line.
-    pub words: Pinned<B>,
+    pub words: Pinned,
     /// Counts of puts that have left the aperture.
-    pub counts: Pinned<B>,
-    pub flights: Mutex<Flights<B>>,
+    pub counts: Pinned,
+    pub flights: Mutex<Flights>,
     pub puts: Mutex<Puts>,
     /// Position of the node in its torus, if any.
     pub place: Mutex<Option<TorusPlace>>,
     /// Memory of dropped buffers, to be unpinned.
-    pub retired: Retired<B::Memory>,
+    pub retired: Retired,
     /// The driver's own copy buffers that are unused.
-    pub pool: Mutex<Vec<Buffer<B>>>,
+    pub pool: Mutex<Vec<Buffer>>,
 }
 
-impl<B: Bus> Shared<B> {
+impl Shared {
     pub fn new(
-        bus: B,
+        bus: AnyBus,
         access: Access,
         sizes: NetworkSizes,
         modes: Modes,
         put_mapping: Mapping,
-        words: Pinned<B>,
-        counts: Pinned<B>,
+        words: Pinned,
+        counts: Pinned,
     ) -> Self {
         Self {
             bus,
@@ -117,17 +117,17 @@ impl<B: Bus> Shared<B> {
     }
 }
 
-impl<B: Bus> Drop for Shared<B> {
+impl Drop for Shared {
     /// Abandons memory that the device may still write, which is never given back.
     fn drop(&mut self) {
         if !self.words.is_registered.load(Ordering::Acquire) {
             return;
         }
-        self.bus.abandon(self.words.memory.clone());
-        self.bus.abandon(self.counts.memory.clone());
+        self.bus.abandon(Box::new(self.words.memory.clone()));
+        self.bus.abandon(Box::new(self.counts.memory.clone()));
         let flights = self.flights.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         if flights.under_way() > 0 {
-            self.bus.abandon(std::mem::replace(flights, Flights::new([0, 0])));
+            self.bus.abandon(Box::new(std::mem::replace(flights, Flights::new([0, 0]))));
         }
     }
 }

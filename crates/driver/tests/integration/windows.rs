@@ -33,17 +33,17 @@ impl Bench {
         self.simulation.run("test", task).unwrap()
     }
 
-    async fn opened(&self) -> MemoryCard<LabBus> {
+    async fn opened(&self) -> MemoryCard {
         MemoryCard::open_by_name(self.bus.clone(), "f1").await.unwrap()
     }
 
-    fn window(&self, bar: u8, bytes: u64, mapping: Mapping, contents: Contents) -> Window<LabBus> {
+    fn window(&self, bar: u8, bytes: u64, mapping: Mapping, contents: Contents) -> Window {
         let options =
             WindowOptions::new(bar, 0..bytes).with_mapping(mapping).with_contents(contents);
         Window::open(self.bus.clone(), self.card, options).unwrap()
     }
 
-    fn memory(&self, bytes: u64, mapping: Mapping) -> Window<LabBus> {
+    fn memory(&self, bytes: u64, mapping: Mapping) -> Window {
         self.window(MEMORY_BAR, bytes, mapping, Contents::Memory)
     }
 }

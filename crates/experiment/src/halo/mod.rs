@@ -124,12 +124,12 @@ struct Face {
 }
 
 /// A node of the torus, ready for exchanges: its links are up.
-pub struct HaloNode<B: Bus> {
-    node: Node<B>,
+pub struct HaloNode {
+    node: Node,
     options: HaloOptions,
     faces: Vec<Face>,
-    sent: Buffer<B>,
-    received: Buffer<B>,
+    sent: Buffer,
+    received: Buffer,
 }
 
 /// Returns the seed of a face's data: another one for each node, link and exchange.
@@ -149,12 +149,12 @@ fn checksum(data: &[u8]) -> u64 {
     })
 }
 
-impl<B: Bus> HaloNode<B> {
+impl HaloNode {
     /// Makes a node ready: waits until its links are up, and gets memory.
     ///
     /// # Errors
     /// Options that cannot be, a node without neighbours, a link that does not come up, no memory.
-    pub async fn prepare(node: Node<B>, options: HaloOptions) -> Result<Self> {
+    pub async fn prepare(node: Node, options: HaloOptions) -> Result<Self> {
         let name = format!("node {}", node.number());
         ExperimentError::check(&name, options.problem())?;
         let (mut faces, mut offset) = (Vec::new(), 0);
@@ -204,7 +204,7 @@ impl<B: Bus> HaloNode<B> {
         Ok(self.node.close().await?)
     }
 
-    fn message(&self, face: &Face, buffer: &Buffer<B>, exchange: u32) -> Message<B> {
+    fn message(&self, face: &Face, buffer: &Buffer, exchange: u32) -> Message {
         Message {
             peer: Peer::Neighbour { direction: face.direction, channel: CHANNEL },
             tag: (exchange % TAGS) as u8,
@@ -216,11 +216,11 @@ impl<B: Bus> HaloNode<B> {
 
     /// Makes one exchange: RX_i in all directions, TX_i in all directions, and then RX_f and TX_f.
     async fn exchange_once(&self, number: u32) -> Result<()> {
-        let mut receiving: Vec<Begun<B>> = Vec::new();
+        let mut receiving: Vec<Begun> = Vec::new();
         for face in &self.faces {
             receiving.push(self.node.rx_i(self.message(face, &self.received, number)).await?);
         }
-        let mut sending: Vec<Begun<B>> = Vec::new();
+        let mut sending: Vec<Begun> = Vec::new();
         for face in &self.faces {
             sending.push(self.node.tx_i(self.message(face, &self.sent, number)).await?);
         }

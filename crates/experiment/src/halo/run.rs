@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
-use crosslane_host::{Bus, ErrorKind, lock};
+use crosslane_host::{AnyBus, ErrorKind, lock};
 use crosslane_lab::file::HostBuffers;
 use crosslane_lab::parts::{Carrier, TraceHash, TraceHasher};
 use crosslane_lab::{
-    CheckedRun, Division, Ending, Lab, LabBus, Part, Progress, RunError, Simulation, Stuck,
-    WhyStuck,
+    CheckedRun, Division, Ending, Lab, Part, Progress, RunError, Simulation, Stuck, WhyStuck,
 };
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_pcie::units::Picoseconds;
@@ -207,7 +206,7 @@ impl Scenario<HaloOptions> {
         &self,
         simulation: &Simulation,
         numbers: &[u16],
-    ) -> Result<Vec<(HaloNode<LabBus>, HaloMeasured)>> {
+    ) -> Result<Vec<(HaloNode, HaloMeasured)>> {
         let processors = &self.lab.file().tori[0].nodes;
         let node_options = NodeOptions::default().with_modes(Modes::FASTEST);
         let mut exchanges = Vec::new();
@@ -348,8 +347,8 @@ fn in_order(division: &Division, parts: Vec<Vec<HaloMeasured>>) -> Vec<HaloMeasu
 ///
 /// # Errors
 /// No such network processor, links that do not come up, or a failure of the run.
-pub async fn halo_on<B: Bus>(
-    bus: &B,
+pub async fn halo_on(
+    bus: &AnyBus,
     nodes: &[(&str, Modes)],
     sizes: &[u16],
     is_open: bool,

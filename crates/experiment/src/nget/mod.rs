@@ -107,15 +107,15 @@ impl NgetMeasured {
 }
 
 /// The gets in flight, oldest first.
-struct Flight<'a, B: Bus> {
-    processor: &'a NetworkProcessor<B>,
+struct Flight<'a> {
+    processor: &'a NetworkProcessor,
     options: &'a NgetOptions,
     links: u64,
     /// One for each get in flight.
-    buffers: Vec<Buffer<B>>,
+    buffers: Vec<Buffer>,
     /// Number of gets that have been started.
     started: u64,
-    waiting: VecDeque<(InFlight<B>, Picoseconds)>,
+    waiting: VecDeque<(InFlight, Picoseconds)>,
     durations_ps: Vec<u64>,
 }
 
@@ -130,7 +130,7 @@ fn key(number: u64, links: u64) -> Key {
     }
 }
 
-impl<B: Bus> Flight<'_, B> {
+impl Flight<'_> {
     /// Runs start-up, loops and drain; returns its begin and the ends of the loops.
     async fn run(&mut self) -> Result<(Picoseconds, Vec<Picoseconds>)> {
         let NgetOptions { in_flight, per_loop, loops, .. } = *self.options;
@@ -206,17 +206,14 @@ fn check(place: &str, options: &NgetOptions) -> Result<()> {
 ///
 /// # Errors
 /// Invalid options, or a failure of the run.
-pub async fn nget<B: Bus>(
-    processor: &NetworkProcessor<B>,
-    options: &NgetOptions,
-) -> Result<NgetMeasured> {
+pub async fn nget(processor: &NetworkProcessor, options: &NgetOptions) -> Result<NgetMeasured> {
     Ok(nget_sampled(processor, options, || ()).await?.0)
 }
 
 /// Does the same, and takes samples before the first register access, at begin and end of the
 /// measurement, and after the last register access.
-async fn nget_sampled<B: Bus, S>(
-    processor: &NetworkProcessor<B>,
+async fn nget_sampled<S>(
+    processor: &NetworkProcessor,
     options: &NgetOptions,
     sample: impl Fn() -> S,
 ) -> Result<(NgetMeasured, [S; 4])> {
@@ -272,7 +269,7 @@ async fn nget_sampled<B: Bus, S>(
 }
 
 /// Sets the mode of all links.
-async fn set_links<B: Bus>(processor: &NetworkProcessor<B>, mode: LinkMode) -> Result<()> {
+async fn set_links(processor: &NetworkProcessor, mode: LinkMode) -> Result<()> {
     for link in 0..processor.sizes().links {
         processor.set_link_mode(link, mode).await?;
     }
@@ -281,10 +278,10 @@ async fn set_links<B: Bus>(processor: &NetworkProcessor<B>, mode: LinkMode) -> R
 
 /// Makes gets whose data come back, and compares them. Returns the numbers of gets that were
 /// compared and that were wrong.
-async fn compare<B: Bus>(
-    processor: &NetworkProcessor<B>,
+async fn compare(
+    processor: &NetworkProcessor,
     options: &NgetOptions,
-    buffers: &[Buffer<B>],
+    buffers: &[Buffer],
 ) -> Result<(u32, u32)> {
     let bytes = options.size_bytes;
     set_links(processor, LinkMode::Loopback).await?;
@@ -304,7 +301,7 @@ async fn compare<B: Bus>(
         received.write(0, &other)?;
         let link = links[number as usize % links.len()];
         let deadline = processor.bus().now() + options.timeout;
-        let message = |buffer: &Buffer<B>| Message {
+        let message = |buffer: &Buffer| Message {
             key: Key::Neighbour { link, channel: 0, tag: 0 },
             buffer: buffer.clone(),
             part: 0..bytes,
@@ -324,7 +321,7 @@ async fn compare<B: Bus>(
 }
 
 /// Datagrams that all links have sent since they were reset, modulo 2^32.
-async fn sent<B: Bus>(processor: &NetworkProcessor<B>, links: u8) -> Result<u32> {
+async fn sent(processor: &NetworkProcessor, links: u8) -> Result<u32> {
     let mut sum = 0_u32;
     for link in 0..links {
         sum = sum.wrapping_add(processor.link_counters(link).await?.sent);

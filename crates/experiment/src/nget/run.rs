@@ -4,7 +4,7 @@
 use crosslane_driver::network_processor::{Buffers, Modes, NetworkProcessor, Requests};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{DirectionId, LinkCounters, LinkDirection};
-use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_host::{AnyBus, Mapping, Waiting};
 use crosslane_lab::{Lab, Progress, Simulation};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::link::LinkRate;
@@ -203,8 +203,8 @@ fn down_to(simulation: &Simulation, name: &str) -> Option<DirectionId> {
 ///
 /// # Errors
 /// No such network processor, invalid options, or a failure of the run.
-pub async fn nget_on<B: Bus>(
-    bus: B,
+pub async fn nget_on(
+    bus: AnyBus,
     processor: &str,
     modes: Modes,
     options: &NgetOptions,

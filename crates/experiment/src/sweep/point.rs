@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crosslane_driver::{DescriptorSource, Device, Notification};
-use crosslane_host::{Bus, setters};
+use crosslane_host::setters;
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Parameter, SweepRow};
@@ -167,8 +167,8 @@ pub fn csv(points: &[SweepPoint]) -> String {
 ///
 /// # Errors
 /// Impossible transfers, or a failure of the run.
-pub async fn measure_point<B: Bus>(
-    device: &Device<B>,
+pub async fn measure_point(
+    device: &Device,
     point: &Point,
     options: &SweepOptions,
 ) -> Result<SweepPoint> {

@@ -15,7 +15,7 @@ use std::future::pending;
 use std::pin::pin;
 
 use crosslane_driver::{ChannelKind, DescriptorSource, Device, Notification, Plan};
-use crosslane_host::Bus;
+use crosslane_host::{AnyBus, Bus};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_results::{
     self as results, Account, Better, Ceiling, Detail, DirectionLoad, Figure, Hardware, Link,
@@ -150,9 +150,9 @@ impl Workload {
     ///
     /// # Panics
     /// If a flow has fewer cards than the workload takes.
-    pub async fn run<B: Bus>(
+    pub async fn run(
         &self,
-        cards: &[Vec<Device<B>>],
+        cards: &[Vec<Device>],
         observer: &impl Observer,
     ) -> Result<Measurement> {
         match *self {
@@ -170,12 +170,12 @@ impl Workload {
                 alone(&cards[0], observer, work).await
             }
             Self::Write(_) | Self::Read(_) | Self::Peer(_) | Self::PeerRead(_) => {
-                let flow = |(core, devices): (u16, &Vec<Device<B>>)| Flow {
+                let flow = |(core, devices): (u16, &Vec<Device>)| Flow {
                     workload: *self,
                     devices: devices.clone(),
                     core,
                 };
-                let flows: Vec<Flow<B>> = (0..).zip(cards).map(flow).collect();
+                let flows: Vec<Flow> = (0..).zip(cards).map(flow).collect();
                 Ok(Measurement::Flows(together(&flows, observer).await?))
             }
         }
@@ -183,8 +183,8 @@ impl Workload {
 }
 
 /// Runs the only flow of a workload.
-async fn alone<B: Bus>(
-    cards: &[Device<B>],
+async fn alone(
+    cards: &[Device],
     observer: &impl Observer,
     work: impl Future<Output = Result<Measured>>,
 ) -> Result<Measurement> {
@@ -230,24 +230,24 @@ impl Measurement {
 
 /// One of several flows.
 #[derive(Clone)]
-pub struct Flow<B: Bus> {
+pub struct Flow {
     /// A write, a read, or one of both between cards.
     pub workload: Workload,
     /// Cards of the flow, in the order of the data's path.
-    pub devices: Vec<Device<B>>,
+    pub devices: Vec<Device>,
     /// The core that its thread runs on.
     pub core: u16,
 }
 
-impl<B: Bus> Flow<B> {
+impl Flow {
     /// Fills the memory that another card is to read, by the engine of the card that has it.
-    async fn source(&self) -> Result<Option<PeerSource<B>>> {
+    async fn source(&self) -> Result<Option<PeerSource>> {
         let Workload::PeerRead(options) = &self.workload else { return Ok(None) };
         let [first, reader] = [0, 1].map(|at: usize| self.devices[at].on_core(self.core));
         Ok(Some(PeerSource::new(&first, &reader, options).await?))
     }
 
-    async fn prepare(&self, source: Option<PeerSource<B>>) -> Result<Prepared<B>> {
+    async fn prepare(&self, source: Option<PeerSource>) -> Result<Prepared> {
         if let Some(source) = source {
             return Prepared::peer_read(source).await;
         }
@@ -312,10 +312,9 @@ impl Together {
 
 /// Resets the counters of cards that several flows use once more, since each flow has noted when it
 /// reset them.
-async fn reset_shared_counters<B: Bus>(flows: &mut [Prepared<B>]) -> Result<()> {
-    let used: Vec<Device<B>> = flows.iter().flat_map(Prepared::devices).cloned().collect();
-    let is_of =
-        |device: &Device<B>, other: &&Device<B>| device.function().id == other.function().id;
+async fn reset_shared_counters(flows: &mut [Prepared]) -> Result<()> {
+    let used: Vec<Device> = flows.iter().flat_map(Prepared::devices).cloned().collect();
+    let is_of = |device: &Device, other: &&Device| device.function().id == other.function().id;
     if used.iter().all(|device| used.iter().filter(|other| is_of(device, other)).count() == 1) {
         return Ok(());
     }
@@ -336,7 +335,7 @@ async fn reset_shared_counters<B: Bus>(flows: &mut [Prepared<B>]) -> Result<()> 
 ///
 /// # Panics
 /// If a flow has fewer devices than its workload takes.
-pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> Result<Together> {
+pub async fn together<O: Observer>(flows: &[Flow], observer: &O) -> Result<Together> {
     // A card that reads has its reading channel in use, and could not fill its own memory by it.
     let mut sources = Vec::new();
     for flow in flows {
@@ -363,7 +362,7 @@ pub async fn together<B: Bus, O: Observer>(flows: &[Flow<B>], observer: &O) -> R
 }
 
 /// Does `work` and asks the observer at its interval until it is done.
-pub async fn observed<B: Bus, O: Observer, F: Future>(bus: B, observer: &O, work: F) -> F::Output {
+pub async fn observed<O: Observer, F: Future>(bus: AnyBus, observer: &O, work: F) -> F::Output {
     until(work, Samples::default().watch(bus, observer)).await
 }
 
@@ -387,7 +386,7 @@ struct Samples {
 
 impl Samples {
     /// Asks the observer until it is dropped.
-    async fn watch<B: Bus>(&mut self, bus: B, observer: &impl Observer) -> Infallible {
+    async fn watch(&mut self, bus: AnyBus, observer: &impl Observer) -> Infallible {
         let mut interval = observer.interval().0.max(1);
         while let Some(bytes) = observer.payload_bytes() {
             self.add(bus.now(), bytes, &mut interval);

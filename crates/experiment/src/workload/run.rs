@@ -209,7 +209,7 @@ impl EngineWork {
         simulation: &Simulation,
         observer: &impl Observer,
     ) -> Result<Measurement> {
-        let mut opened: Vec<(RoutingId, usize, Device<LabBus>)> = Vec::new();
+        let mut opened: Vec<(RoutingId, usize, Device)> = Vec::new();
         let mut cards = Vec::new();
         for flow in &self.flows {
             let tree = &simulation.hosts()[flow.host].tree;

@@ -14,11 +14,10 @@ fn routines() -> Routines {
 
 fn measure(size_bytes: u64, passes: u64, program: Program, mapping: Mapping) -> MmioMeasured {
     let simulation = Simulation::new(open("aws-f1").unwrap().build_engines(1).unwrap());
-    let bus = simulation.bus(HostId(0));
     let options = MmioOptions::new(size_bytes, program, mapping).with_passes(passes).with_seed(7);
     let measured = simulation.run("mmio", async {
-        let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
-        mmio(&bus, &card, &options).await
+        let card = MemoryCard::open_by_name(simulation.bus(HostId(0)), "f1").await?;
+        mmio(&card, &options).await
     });
     let measured = measured.unwrap().unwrap();
     assert_eq!(measured.data_errors.words, 0);
@@ -72,12 +71,11 @@ fn combined_stores_are_bound_by_the_processor_or_the_card() {
 #[test]
 fn odd_sizes_are_refused() {
     let simulation = Simulation::new(open("aws-f1").unwrap().build_engines(1).unwrap());
-    let bus = simulation.bus(HostId(0));
     let (program, mapping) = (Program::Burst, Mapping::Uncached);
     let options = MmioOptions::new(6, program, mapping).with_seed(7);
     let refused = simulation.run("mmio", async {
-        let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;
-        mmio(&bus, &card, &options).await
+        let card = MemoryCard::open_by_name(simulation.bus(HostId(0)), "f1").await?;
+        mmio(&card, &options).await
     });
     let error = refused.unwrap().unwrap_err().to_string();
     assert_eq!(error, "stores into a window: 1 passes of 6 B; at least one of a multiple of 4 B");

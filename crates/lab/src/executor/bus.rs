@@ -375,8 +375,8 @@ impl Bus for LabBus {
         LabMemory::allocate(&self.shared, self.host, bytes, pages)
     }
 
-    fn abandon(&self, what: impl Any + Send) {
-        self.shared.lock().abandoned.push(Box::new(what));
+    fn abandon(&self, what: Box<dyn Any + Send>) {
+        self.shared.lock().abandoned.push(what);
     }
 
     async fn pin(&self, function: RoutingId, memory: &LabMemory) -> BusResult<Vec<Segment>> {

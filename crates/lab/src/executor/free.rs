@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crosslane_fabric::HostRun;
 
-use super::{RunGuard, Simulation};
+use super::{PollEnds, RunGuard, Simulation};
 
 /// Polls of tasks before the fabric's turn.
 const POLLS_AT_ONCE: u32 = 256;
@@ -28,7 +28,17 @@ impl Simulation {
     /// # Panics
     /// If a run of this simulation is in progress.
     pub fn run_free<F: Future>(&self, name: &str, future: F) -> F::Output {
-        let mut future = pin!(future);
+        let (mut future, mut output) = (pin!(future), None);
+        self.run_free_until(name, &mut |context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                output = Some(value);
+            }
+            output.is_some()
+        });
+        output.expect("the run has ended")
+    }
+
+    fn run_free_until(&self, name: &str, poll: &mut PollEnds<'_>) {
         let run = RunGuard::start(self, name);
         loop {
             for _ in 0..POLLS_AT_ONCE {
@@ -37,8 +47,8 @@ impl Simulation {
                     self.poll_task(&task);
                     continue;
                 }
-                if let Poll::Ready(output) = run.poll(future.as_mut()) {
-                    return output;
+                if run.poll(poll) {
+                    return;
                 }
             }
             let (went, wakers) = self.shared.lock().advance_some(EVENTS_AT_ONCE);

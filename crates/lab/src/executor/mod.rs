@@ -207,28 +207,31 @@ impl Simulation {
     /// # Panics
     /// If a run of this simulation is in progress.
     pub fn run<F: Future>(&self, name: &str, future: F) -> Result<F::Output, Stuck> {
-        let mut future = pin!(future);
+        let (mut future, mut output) = (pin!(future), None);
+        self.run_until(name, &mut |context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                output = Some(value);
+            }
+            output.is_some()
+        })?;
+        Ok(output.expect("a run that did not fail has ended"))
+    }
+
+    /// Runs a program that says at each poll whether it has ended.
+    fn run_until(&self, name: &str, poll: &mut PollEnds<'_>) -> Result<(), Stuck> {
         let run = RunGuard::start(self, name);
-        let result = loop {
+        loop {
             let Some(task) = self.ready.pop() else {
-                if let Err(stuck) = self.advance() {
-                    break Err(stuck);
-                }
+                self.advance()?;
                 continue;
             };
-            if let Err(stuck) = self.count_poll() {
-                break Err(stuck);
-            }
+            self.count_poll()?;
             if task.id != run.task.id {
                 self.poll_task(&task);
-                continue;
+            } else if run.poll(poll) {
+                return Ok(());
             }
-            if let Poll::Ready(output) = run.poll(future.as_mut()) {
-                break Ok(output);
-            }
-        };
-        drop(run);
-        result
+        }
     }
 
     /// Runs all spawned tasks to their end and the fabric until it is idle.
@@ -370,6 +373,9 @@ impl Drop for Simulation {
     }
 }
 
+/// Polls a program; true once it has ended.
+type PollEnds<'a> = dyn FnMut(&mut Context<'_>) -> bool + 'a;
+
 /// Keeps the future of a run among the tasks, for as long as the run lasts.
 struct RunGuard<'a> {
     simulation: &'a Simulation,
@@ -386,11 +392,11 @@ impl<'a> RunGuard<'a> {
     }
 
     /// Polls the future of the run at its turn.
-    fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+    fn poll(&self, poll: &mut PollEnds<'_>) -> bool {
         self.simulation.shared.lock().begin_poll(self.task.id);
-        let polled = future.poll(&mut Context::from_waker(&self.waker));
+        let has_ended = poll(&mut Context::from_waker(&self.waker));
         self.simulation.shared.lock().end_poll();
-        polled
+        has_ended
     }
 }
 

@@ -2,8 +2,8 @@
 //! Names of devices, and the cards that they open.
 
 use crosslane_host::{Bus, BusError, DmaMemory, ErrorKind, PageSize, RegisterAddress, Topology};
-use crosslane_lab::{RunError, TIME_LIMIT};
-use crosslane_open::{AnyMemory, DeviceName, LabDevice, OpenError, Session, SessionOptions};
+use crosslane_lab::{LabMemory, RunError, TIME_LIMIT};
+use crosslane_open::{DeviceName, LabDevice, OpenError, Session, SessionOptions};
 use crosslane_pcie::config::registers;
 use crosslane_pcie::units::Picoseconds;
 
@@ -158,7 +158,7 @@ fn memory_belongs_to_one_simulation() {
     let mut word = [0; 4];
     memory.read(4092, &mut word).unwrap();
     assert_eq!((memory.size_bytes(), word), (4096, [1, 2, 3, 4]));
-    assert!(matches!(memory, AnyMemory::Lab(_)));
+    assert!(memory.downcast::<LabMemory>().is_some());
     let function = near.cards()[0].function;
     let pinned = near.block_on(near.bus().unpin(function, &memory)).unwrap();
     assert!(matches!(pinned, Err(BusError::Pinning { .. })), "{pinned:?}");

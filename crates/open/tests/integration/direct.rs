@@ -11,7 +11,7 @@ use crosslane_driver::{ChannelKind, ChannelOptions, Device, StreamSource, Transf
 use crosslane_host::{
     DmaMemory, PageSize, Rdma, RdmaConnection, RdmaError, RdmaRegion, RemoteAccess,
 };
-use crosslane_open::{AnyBus, AnyMemory};
+use crosslane_open::{AnyBus, AnyMemory, VfioMemory};
 use crosslane_vfio::{VfioBus, block_on};
 use support::scene::{LONG, Scene, contents, far, in_time, near, pattern};
 use support::served::Served;
@@ -25,7 +25,7 @@ fn run<F: Future>(future: F) -> F::Output {
 fn scene() -> (Served, VfioBus, Scene) {
     let served = Served::start("sbdt:crosslane", &["pac"]);
     let bus = served.bus();
-    let scene = run(Scene::new(&AnyBus::Vfio(bus.clone())));
+    let scene = run(Scene::new(&AnyBus::new(bus.clone())));
     (served, bus, scene)
 }
 
@@ -34,7 +34,7 @@ fn what_others_write_and_read_is_the_card_s_buffer_itself() {
     const BYTES: u64 = 300_000;
     let (_served, bus, Scene { rdma: direct, client, here, there }) = scene();
     run(async {
-        let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
+        let device = Device::open(AnyBus::new(bus.clone()), bus.own_functions().next().unwrap())
             .await
             .unwrap();
         // Copies have to refuse remote write access.
@@ -98,7 +98,7 @@ fn wait_until_mapped(inode: u64, times: usize) {
 }
 
 fn inode(memory: &AnyMemory) -> u64 {
-    let AnyMemory::Vfio(memory) = memory else { panic!("it is a card's") };
+    let memory: &VfioMemory = memory.downcast().expect("it is a card's");
     rustix::fs::fstat(memory.pages().file().as_fd()).unwrap().st_ino
 }
 
@@ -107,7 +107,7 @@ fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
     const BYTES: u64 = 8 << 20;
     let (_served, bus, Scene { rdma: direct, client, here, there }) = scene();
     run(async {
-        let device = Device::open(AnyBus::Vfio(bus.clone()), bus.own_functions().next().unwrap())
+        let device = Device::open(AnyBus::new(bus.clone()), bus.own_functions().next().unwrap())
             .await
             .unwrap();
         let memory = client.allocate(BYTES, PageSize::Small).unwrap();

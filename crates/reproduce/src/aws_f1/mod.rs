@@ -10,7 +10,7 @@ mod side_effects;
 use crosslane_driver::MemoryCard;
 use crosslane_experiment::{ExperimentError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_host::{Mapping, Routines};
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::Simulation;
 use crosslane_pcie::units::HostId;
 
 use crate::context::Context;
@@ -56,17 +56,14 @@ fn routines(context: &Context<'_>) -> Result<Routines> {
 }
 
 /// Opens the card of a simulation.
-async fn open(simulation: &Simulation) -> Result<(LabBus, MemoryCard<LabBus>), ExperimentError> {
-    let bus = simulation.bus(HostId(0));
-    let card = MemoryCard::open_by_name(bus.clone(), CARD).await?;
-    Ok((bus, card))
+async fn open(simulation: &Simulation) -> Result<MemoryCard, ExperimentError> {
+    Ok(MemoryCard::open_by_name(simulation.bus(HostId(0)), CARD).await?)
 }
 
 /// Stores blocks in a separate lab.
 fn stores(context: &Context<'_>, name: &str, options: &MmioOptions) -> Result<MmioMeasured> {
     context.run_verified(name, context.lab(), async |simulation| {
-        let (bus, card) = open(simulation).await?;
-        mmio(&bus, &card, options).await
+        mmio(&open(simulation).await?, options).await
     })
 }
 

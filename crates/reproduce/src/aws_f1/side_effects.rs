@@ -67,7 +67,8 @@ fn count(context: &Context<'_>, word: &str, mapping: Mapping) -> Result<CardMetr
 
 /// Stores six bytes into the FIFO, at its first address or at consecutive ones.
 async fn fifo(simulation: &Simulation) -> Result<Table, ExperimentError> {
-    let (bus, card) = open(simulation).await?;
+    let card = open(simulation).await?;
+    let bus = card.bus();
     let mut table =
         Table::headed("six bytes into the FIFO | mapping | writes: | bytes that arrived");
     let function = card.function();
@@ -95,7 +96,7 @@ async fn fifo(simulation: &Simulation) -> Result<Table, ExperimentError> {
 
 /// Loads a combined word before and after the fence.
 async fn stale_load(simulation: &Simulation) -> Result<[u32; 2], ExperimentError> {
-    let (_, card) = open(simulation).await?;
+    let card = open(simulation).await?;
     let (mapping, contents) = (Mapping::WriteCombined, Contents::Memory);
     let window = card.window(
         WindowOptions::new(MEMORY_BAR, 0..64).with_mapping(mapping).with_contents(contents),

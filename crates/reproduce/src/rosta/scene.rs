@@ -230,7 +230,7 @@ impl<'a> Host<'a> {
     }
 
     /// Opens FPGA `number`, 1 to 8.
-    pub(super) async fn open(&self, number: u32) -> Result<Device<LabBus>, ExperimentError> {
+    pub(super) async fn open(&self, number: u32) -> Result<Device, ExperimentError> {
         Ok(Device::open_by_name(self.bus.clone(), &format!("fpga{number}")).await?)
     }
 

@@ -11,7 +11,7 @@ use crosslane_driver::network_processor::{
 };
 use crosslane_fabric::{ErrorRecord, NodeId};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{CheckedRun, LabBus, Simulation, Task};
+use crosslane_lab::{CheckedRun, Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_random::Random;
 use crosslane_torus_link::routing::Torus;
@@ -33,7 +33,7 @@ const TAGS: u64 = 64;
 /// Channels for neighbours.
 const CHANNELS: u8 = 6;
 
-type Processor = NetworkProcessor<LabBus>;
+type Processor = NetworkProcessor;
 
 /// A torus in operation.
 struct World {

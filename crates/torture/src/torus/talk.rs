@@ -8,8 +8,7 @@ use crosslane_driver::network_processor::{
     Buffers, Ended, InFlight, Key, Message, NetworkError, NetworkFault, NetworkProcessor,
     PAYLOAD_BYTES,
 };
-use crosslane_host::Bus;
-use crosslane_lab::LabBus;
+use crosslane_host::{AnyBus, Bus};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
@@ -96,7 +95,7 @@ fn ns(time: u64) -> Picoseconds {
 }
 
 /// Aligns a message so that, in scattered pages, no datagram crosses the end of a page.
-fn place(node: &NetworkProcessor<LabBus>, wanted: u64) -> u64 {
+fn place(node: &NetworkProcessor, wanted: u64) -> u64 {
     match node.modes().buffers {
         Buffers::User => wanted.next_multiple_of(PAYLOAD_BYTES),
         Buffers::Copied | Buffers::Mapped => wanted,
@@ -170,7 +169,7 @@ impl Talk {
 
     /// Returns the most requests for one of its credits at a node: one for each page that may lie
     /// alone.
-    pub fn places(&self, node: &NetworkProcessor<LabBus>) -> u64 {
+    pub fn places(&self, node: &NetworkProcessor) -> u64 {
         let pages = |letter: &Letter| {
             let begin = place(node, letter.into) % PAGE_BYTES;
             (begin + letter.room).div_ceil(PAGE_BYTES)
@@ -182,7 +181,7 @@ impl Talk {
     }
 
     /// Waits for the credit of a letter, if the sender must.
-    async fn credit_is_there(&self, letter: u64, bus: &LabBus) {
+    async fn credit_is_there(&self, letter: u64, bus: &AnyBus) {
         while self.waits_for_credits && self.credits.get() <= letter {
             Bus::sleep_until(bus, Bus::now(bus) + LOOK).await;
         }
@@ -199,7 +198,7 @@ impl Talk {
     }
 
     /// Runs the sender.
-    pub async fn send(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
+    pub async fn send(self, node: NetworkProcessor, key: Key) -> Heard {
         let mut heard = Heard::default();
         let bus = node.bus().clone();
         let buffer = node.buffer(1024 + MAX_BYTES).await;
@@ -245,8 +244,8 @@ impl Talk {
 
     async fn get(
         &self,
-        node: &NetworkProcessor<LabBus>,
-        message: Message<LabBus>,
+        node: &NetworkProcessor,
+        message: Message,
         cancel_after: Option<Picoseconds>,
     ) -> Result<Ended, NetworkError> {
         let deadline = message.deadline;
@@ -260,7 +259,7 @@ impl Talk {
     }
 
     /// Runs the receiver.
-    pub async fn take(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
+    pub async fn take(self, node: NetworkProcessor, key: Key) -> Heard {
         let mut heard = Heard::default();
         let bus = node.bus().clone();
         let size = 1024 + MAX_BYTES + 512 + MARGIN;
@@ -335,8 +334,8 @@ impl Talk {
     /// Waits for a letter; if the sender has cancelled it, cancels the credit some time later.
     async fn take_back_in_time(
         &self,
-        node: &NetworkProcessor<LabBus>,
-        credit: &InFlight<LabBus>,
+        node: &NetworkProcessor,
+        credit: &InFlight,
         deadline: Picoseconds,
     ) -> Result<(), NetworkError> {
         let bus = node.bus();

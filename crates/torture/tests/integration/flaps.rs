@@ -19,7 +19,7 @@ const BYTES: u64 = 4096;
 const SEED: u32 = 5;
 
 /// Opens a channel, moves data, restarts it, moves data.
-async fn work(device: &Device<WatchedBus>, kind: ChannelKind) -> Result<(), DriverError> {
+async fn work(device: &Device, kind: ChannelKind) -> Result<(), DriverError> {
     let mut channel = device.channel(kind, 0, ChannelOptions::default()).await?;
     for _ in 0..2 {
         let buffer = device.buffer(BYTES, PageSize::Small).await?;

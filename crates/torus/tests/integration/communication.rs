@@ -6,13 +6,13 @@ use std::future::Future;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{Key, Message as DriverMessage, NetworkProcessor};
 use crosslane_host::{Bus, Waiting};
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::Simulation;
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_torus::*;
 
 use crate::small_torus::{lab, limited, ns, pattern};
 
-type LabNode = Node<LabBus>;
+type LabNode = Node;
 
 struct Stand {
     simulation: Simulation,
@@ -77,19 +77,19 @@ fn late(node: &LabNode) -> Picoseconds {
     node.processor().bus().now() + ns(50_000_000)
 }
 
-async fn filled(node: &LabNode, bytes: &[u8]) -> Buffer<LabBus> {
+async fn filled(node: &LabNode, bytes: &[u8]) -> Buffer {
     let buffer = node.buffer(bytes.len() as u64).await.unwrap();
     buffer.write(0, bytes).unwrap();
     buffer
 }
 
-fn contents(buffer: &Buffer<LabBus>) -> Vec<u8> {
+fn contents(buffer: &Buffer) -> Vec<u8> {
     let mut into = vec![0; buffer.size_bytes() as usize];
     buffer.read(0, &mut into).unwrap();
     into
 }
 
-fn message(node: &LabNode, peer: Peer, tag: u8, buffer: &Buffer<LabBus>) -> Message<LabBus> {
+fn message(node: &LabNode, peer: Peer, tag: u8, buffer: &Buffer) -> Message {
     let part = 0..buffer.size_bytes();
     Message { peer, tag, buffer: buffer.clone(), part, deadline: late(node) }
 }
@@ -100,24 +100,14 @@ async fn pause(node: &LabNode, pause_ns: u64) {
 }
 
 /// Begins to receive a message; returns its memory with it.
-async fn receive(
-    node: &LabNode,
-    peer: Peer,
-    tag: u8,
-    bytes: u64,
-) -> (Buffer<LabBus>, Begun<LabBus>) {
+async fn receive(node: &LabNode, peer: Peer, tag: u8, bytes: u64) -> (Buffer, Begun) {
     let room = node.buffer(bytes).await.unwrap();
     let begun = node.rx_i(message(node, peer, tag, &room)).await.unwrap();
     (room, begun)
 }
 
 /// Begins to send a message with these bytes; returns its memory with it.
-async fn send(
-    node: &LabNode,
-    peer: Peer,
-    tag: u8,
-    bytes: &[u8],
-) -> (Buffer<LabBus>, Begun<LabBus>) {
+async fn send(node: &LabNode, peer: Peer, tag: u8, bytes: &[u8]) -> (Buffer, Begun) {
     let data = filled(node, bytes).await;
     let begun = node.tx_i(message(node, peer, tag, &data)).await.unwrap();
     (data, begun)
@@ -187,13 +177,13 @@ fn the_library_adds_nothing_to_the_time_of_the_driver() {
                 took.push(bus.now().0 - begun.0);
                 continue;
             }
-            let of = |node: &LabNode, link, buffer: &Buffer<LabBus>| DriverMessage {
+            let of = |node: &LabNode, link, buffer: &Buffer| DriverMessage {
                 key: Key::Neighbour { link, channel: 0, tag: 0 },
                 buffer: buffer.clone(),
                 part: 0..64,
                 deadline: late(node),
             };
-            let processor: &NetworkProcessor<LabBus> = to.processor();
+            let processor: &NetworkProcessor = to.processor();
             let room = processor.credit(of(to, 1, &target)).await.unwrap();
             let begun = bus.now();
             let get = from.processor().nget(of(from, 0, &source)).await.unwrap();

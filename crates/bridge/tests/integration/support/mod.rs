@@ -12,7 +12,7 @@ use crosslane_bridge::{
     TransferOptions,
 };
 use crosslane_driver::Device;
-use crosslane_host::{Bus, Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_host::{AnyMemory, Bus, Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_lab::{Lab, LabBus, MemoryInUse, Simulation, shipped};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use futures_channel::oneshot;
@@ -51,8 +51,8 @@ pub type LabClient = Client<Network, LabBus>;
 pub type Events = Rc<RefCell<Vec<String>>>;
 
 /// Runs a program beside a server at this address, then stops the server.
-pub async fn serve_while<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock, T>(
-    server: Server<B, R, C>,
+pub async fn serve_while<R: Rdma<Memory = AnyMemory>, C: Clock, T>(
+    server: Server<R, C>,
     address: &str,
     program: impl AsyncFnOnce() -> T,
 ) -> T {
@@ -136,7 +136,7 @@ impl Scene {
         cards: &[&str],
         options: ServerOptions,
         told: Events,
-    ) -> Server<LabBus, Network, LabBus> {
+    ) -> Server<Network, LabBus> {
         let mut devices = Vec::new();
         for name in cards {
             let device = Device::open_by_name(self.bus.clone(), name).await;

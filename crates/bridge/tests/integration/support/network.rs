@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crosslane_host::{
-    Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
-    RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
+    AnyBus, AnyMemory, Bus, DmaMemory, ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection,
+    RdmaError, RdmaListener, RdmaRegion, Reason, RemoteAccess, RemoteMemory,
 };
-use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
@@ -41,7 +40,7 @@ pub enum Fault {
 #[derive(Default)]
 struct State {
     listeners: BTreeMap<String, mpsc::UnboundedSender<Connection>>,
-    regions: BTreeMap<u64, (LabMemory, RemoteAccess)>,
+    regions: BTreeMap<u64, (AnyMemory, RemoteAccess)>,
     last_key: u64,
     operations: u64,
     fault: Fault,
@@ -53,14 +52,14 @@ struct State {
 
 #[derive(Clone)]
 pub struct Network {
-    bus: LabBus,
+    bus: AnyBus,
     state: Rc<RefCell<State>>,
     ps_per_byte: u64,
 }
 
 pub struct Registered {
     key: u64,
-    memory: LabMemory,
+    memory: AnyMemory,
     state: Rc<RefCell<State>>,
 }
 
@@ -80,9 +79,9 @@ impl Drop for Registered {
 }
 
 impl RdmaRegion for Region {
-    type Memory = LabMemory;
+    type Memory = AnyMemory;
 
-    fn memory(&self) -> &LabMemory {
+    fn memory(&self) -> &AnyMemory {
         &self.0.memory
     }
 
@@ -115,8 +114,8 @@ pub struct Listener {
 }
 
 impl Network {
-    pub fn new(bus: LabBus, ps_per_byte: u64) -> Self {
-        Self { bus, state: Rc::default(), ps_per_byte }
+    pub fn new(bus: impl Bus, ps_per_byte: u64) -> Self {
+        Self { bus: AnyBus::new(bus), state: Rc::default(), ps_per_byte }
     }
 
     pub fn set_fault(&self, fault: Fault) {
@@ -131,7 +130,7 @@ impl Network {
 }
 
 impl Rdma for Network {
-    type Memory = LabMemory;
+    type Memory = AnyMemory;
     type Region = Region;
     type Connection = Connection;
     type Listener = Listener;
@@ -140,7 +139,7 @@ impl Rdma for Network {
         "test network".to_owned()
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<AnyMemory, RdmaError> {
         self.bus
             .allocate(bytes, pages)
             .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
@@ -148,7 +147,7 @@ impl Rdma for Network {
 
     async fn register(
         &self,
-        memory: &LabMemory,
+        memory: &AnyMemory,
         access: RemoteAccess,
     ) -> Result<Region, RdmaError> {
         let mut state = self.state.borrow_mut();
@@ -245,7 +244,7 @@ impl Connection {
 
     /// Finds registered memory by its key, and the offset there of the far end's first byte. As an
     /// adapter does, this goes by what is registered and not by what the other end says of it.
-    fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<(LabMemory, u64), RdmaError> {
+    fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<(AnyMemory, u64), RdmaError> {
         let state = self.0.network.state.borrow();
         let may = |access: &RemoteAccess| if is_read { access.read } else { access.write };
         let found = state.regions.get(&far.memory.key).filter(|(_, access)| may(access));
@@ -268,7 +267,7 @@ const fn address_of(key: u64) -> u64 {
 }
 
 /// Inverts a byte, if the fault says so.
-fn change(memory: &LabMemory, at: u64, is_changed: bool) {
+fn change(memory: &AnyMemory, at: u64, is_changed: bool) {
     let mut byte = [0];
     memory.read(at, &mut byte).expect("it lies within");
     byte[0] = if is_changed { !byte[0] } else { return };

@@ -6,7 +6,6 @@ use crosslane_driver::{
     TransferFault,
 };
 use crosslane_host::PageSize;
-use crosslane_lab::LabBus;
 
 use crate::lab::setup::*;
 
@@ -16,12 +15,12 @@ fn options() -> ChannelOptions {
     ChannelOptions::default().with_card_memory(true)
 }
 
-async fn both(device: &Device<LabBus>, options: ChannelOptions) -> [Channel<LabBus>; 2] {
+async fn both(device: &Device, options: ChannelOptions) -> [Channel; 2] {
     let h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
     [h2c, device.channel(ChannelKind::C2h, 0, options).await.unwrap()]
 }
 
-fn at(buffer: &Buffer<LabBus>, card: u64) -> Target<LabBus> {
+fn at(buffer: &Buffer, card: u64) -> Target {
     Target::Card(buffer.clone(), 0..buffer.size_bytes(), card)
 }
 

@@ -8,7 +8,6 @@ use crosslane_driver::{
 };
 use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize, Topology};
-use crosslane_lab::LabBus;
 use crosslane_pcie::config::registers;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
@@ -146,7 +145,7 @@ fn a_peer_channel_and_its_lane_begin_anew_together() {
 /// Makes a switch believe that all addresses below the hole for devices are behind one of its
 /// ports, so that its other devices' requests for host memory go there, where nothing claims the
 /// address. Or restores the port's address range.
-fn set_window(bus: &LabBus, name: &str, window: u32) -> u32 {
+fn set_window(bus: &impl Topology, name: &str, window: u32) -> u32 {
     let id = function(bus, name);
     let before = bus.config_read(id, registers::MEMORY_BASE_LIMIT).unwrap();
     bus.config_write(id, registers::MEMORY_BASE_LIMIT, window, 0b1111).unwrap();
@@ -596,7 +595,7 @@ fn closing_and_dropping_give_all_memory_back() {
 #[test]
 fn futures_can_be_sent_to_other_threads() {
     const fn assert_send<T: Send>(_: &T) {}
-    run_on("rosta", ["fpga1", "fpga2"], async |[device, other]: [Device<LabBus>; 2]| {
+    run_on("rosta", ["fpga1", "fpga2"], async |[device, other]: [Device; 2]| {
         let bus = device.bus().clone();
         assert_send(&Device::open_by_name(bus, "fpga1"));
         assert_send(&device.buffer(4, PageSize::Small));

@@ -18,7 +18,7 @@ use crosslane_regs::status_block as block;
 use crate::lab::proxy::Proxy;
 use crate::lab::setup::{PAGE, VISIBLE, pattern, post, simulation, us};
 
-fn run<T, F: Future<Output = T>>(code: impl FnOnce(Proxy, Device<Proxy>) -> F) -> T {
+fn run<T, F: Future<Output = T>>(code: impl FnOnce(Proxy, Device) -> F) -> T {
     let simulation = simulation("rosta");
     let bus = Proxy::new(simulation.bus(HostId(0)));
     simulation
@@ -29,18 +29,18 @@ fn run<T, F: Future<Output = T>>(code: impl FnOnce(Proxy, Device<Proxy>) -> F) -
         .unwrap()
 }
 
-fn whole(buffer: &Buffer<Proxy>, deadline: Picoseconds) -> Transfer<Proxy> {
+fn whole(buffer: &Buffer, deadline: Picoseconds) -> Transfer {
     let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
     Transfer { target, level: VISIBLE, deadline }
 }
 
-async fn c2h(device: &Device<Proxy>, notification: Notification) -> Channel<Proxy> {
+async fn c2h(device: &Device, notification: Notification) -> Channel {
     let options = ChannelOptions::default().with_notification(notification);
     device.channel(ChannelKind::C2h, 0, options).await.unwrap()
 }
 
 /// A buffer, and a channel whose stream has no data: only the test writes the status block.
-async fn silent(device: &Device<Proxy>, bytes: u64) -> (Buffer<Proxy>, Channel<Proxy>) {
+async fn silent(device: &Device, bytes: u64) -> (Buffer, Channel) {
     device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
     let buffer = device.buffer(bytes, PageSize::Small).await.unwrap();
     (buffer, c2h(device, Notification::Poll).await)

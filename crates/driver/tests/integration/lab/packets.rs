@@ -6,7 +6,7 @@ use crosslane_driver::{
     ReceivedPacket, StreamSource, TransferFault,
 };
 use crosslane_host::{Bus, PageSize};
-use crosslane_lab::{EngineKind, LabBus, Simulation, open};
+use crosslane_lab::{EngineKind, Simulation, open};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
@@ -19,7 +19,7 @@ fn options() -> ChannelOptions {
 }
 
 /// Runs host code on `minimal` with packets, on the gateware if it is wanted.
-fn run_packets<T>(code: impl AsyncFnOnce(Device<LabBus>) -> T) -> T {
+fn run_packets<T>(code: impl AsyncFnOnce(Device) -> T) -> T {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
     let kind = if is_rtl { EngineKind::Rtl } else { EngineKind::Model };
     let lab = open("minimal").unwrap();
@@ -34,15 +34,15 @@ fn run_packets<T>(code: impl AsyncFnOnce(Device<LabBus>) -> T) -> T {
 
 /// Channels of the loop, and buffers to send from and receive into.
 struct Loop {
-    device: Device<LabBus>,
-    h2c: Channel<LabBus>,
-    c2h: Channel<LabBus>,
-    out: Buffer<LabBus>,
-    back: Buffer<LabBus>,
+    device: Device,
+    h2c: Channel,
+    c2h: Channel,
+    out: Buffer,
+    back: Buffer,
 }
 
 impl Loop {
-    async fn open(device: Device<LabBus>, c2h: ChannelOptions) -> Self {
+    async fn open(device: Device, c2h: ChannelOptions) -> Self {
         let out = device.buffer(MEGABYTE, PageSize::Huge).await.unwrap();
         out.write(0, &pattern(7, 0, MEGABYTE)).unwrap();
         let back = device.buffer(MEGABYTE, PageSize::Huge).await.unwrap();
@@ -58,7 +58,7 @@ impl Loop {
         self.c2h.post(&places).await.unwrap();
     }
 
-    fn packet(&self, start: u64, bytes: u64, user: u16) -> Packet<LabBus> {
+    fn packet(&self, start: u64, bytes: u64, user: u16) -> Packet {
         Packet::new(self.out.clone(), start..start + bytes).with_user(user)
     }
 
@@ -71,7 +71,7 @@ impl Loop {
         self.h2c.send_packets(&packets, NEVER).await.unwrap();
     }
 
-    async fn receive(&mut self, count: usize) -> Vec<ReceivedPacket<LabBus>> {
+    async fn receive(&mut self, count: usize) -> Vec<ReceivedPacket> {
         let deadline = self.device.bus().now() + us(1_000);
         let mut packets = Vec::new();
         while packets.len() < count {
@@ -83,7 +83,7 @@ impl Loop {
     }
 
     /// Checks that received packets are those that were sent with these lengths.
-    fn check(packets: &[ReceivedPacket<LabBus>], lengths: &[u64]) {
+    fn check(packets: &[ReceivedPacket], lengths: &[u64]) {
         assert_eq!(packets.iter().map(ReceivedPacket::bytes).collect::<Vec<_>>(), lengths);
         let sent = pattern(7, 0, MEGABYTE);
         for (n, packet) in packets.iter().enumerate() {

@@ -3,7 +3,6 @@
 
 use crosslane_driver::{Addressing, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, Device, Target};
 use crosslane_host::Topology;
-use crosslane_lab::LabBus;
 
 use crate::lab::plans::redirect;
 use crate::lab::setup::*;
@@ -11,7 +10,7 @@ use crate::lab::setup::*;
 const LAB: &str = "rosta:memory";
 
 /// Writes the pattern into a card's memory from `card` on, by its own engine.
-async fn fill(device: &Device<LabBus>, card: u64, bytes: u64, seed: u32) {
+async fn fill(device: &Device, card: u64, bytes: u64, seed: u32) {
     let options = ChannelOptions::default().with_card_memory(true);
     let mut channel = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
     let buffer = filled(device, bytes, seed).await;

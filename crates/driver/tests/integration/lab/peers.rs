@@ -5,13 +5,12 @@ use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, Device,
     PathEnd, Peer, PeerOptions, ReceiveQueuePolicy, StreamSource, set_max_payload_on_path,
 };
-use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::lab::setup::*;
 
 /// Opens a peer channel that takes its descriptors from the command port.
-async fn commanded(device: &Device<LabBus>) -> Channel<LabBus> {
+async fn commanded(device: &Device) -> Channel {
     let descriptors = DescriptorSource::CommandPort;
     let options = ChannelOptions::default().with_descriptors(descriptors);
     device.channel(ChannelKind::Peer, 0, options).await.unwrap()
@@ -233,7 +232,7 @@ fn the_command_port_sends_the_payloads_that_its_way_takes() {
     });
 }
 
-fn a_while(device: &Device<LabBus>) -> Picoseconds {
+fn a_while(device: &Device) -> Picoseconds {
     use crosslane_host::Bus;
     device.bus().now() + us(100)
 }
@@ -290,7 +289,7 @@ fn each_sender_gets_a_lane_and_all_eight_come_back() {
     });
 }
 
-fn n_of(peer: &Peer<LabBus>) -> u32 {
+fn n_of(peer: &Peer) -> u32 {
     u32::from(peer.receive_queue()) + 100
 }
 

@@ -24,7 +24,7 @@ fn gen2_x4() -> LinkRate {
 }
 
 /// Lets a port redirect peer requests (ACS).
-pub fn redirect(bus: &LabBus, name: &str) {
+pub fn redirect(bus: &impl Topology, name: &str) {
     let id = function(bus, name);
     let read = |offset| bus.config_read(id, offset);
     let found = find_extended_capability(reg::EXTENDED_CAPABILITY_ACS, read).unwrap();

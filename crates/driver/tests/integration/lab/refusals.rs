@@ -7,12 +7,11 @@ use crosslane_driver::{
     PeerOptions, StreamSource, Target, Transfer,
 };
 use crosslane_host::{Bus, ErrorKind, PageSize};
-use crosslane_lab::LabBus;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
 use crate::lab::setup::*;
 
-async fn refused(channel: &mut Channel<LabBus>, transfer: Transfer<LabBus>) -> String {
+async fn refused(channel: &mut Channel, transfer: Transfer) -> String {
     let before = channel.statistics();
     // A good transfer ahead of the bad one is not posted either.
     let error = channel.post(std::slice::from_ref(&transfer)).await.unwrap_err();

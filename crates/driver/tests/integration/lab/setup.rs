@@ -51,7 +51,7 @@ pub fn run<T, F: Future<Output = T>>(simulation: &Simulation, code: impl FnOnce(
 pub fn run_on<T, const N: usize, F: Future<Output = T>>(
     lab: &str,
     names: [&str; N],
-    code: impl FnOnce([Device<LabBus>; N]) -> F,
+    code: impl FnOnce([Device; N]) -> F,
 ) -> T {
     let simulation = simulation(lab);
     run(&simulation, async |bus| code(open_all(&bus, names).await).await)
@@ -61,13 +61,13 @@ pub fn run_on<T, const N: usize, F: Future<Output = T>>(
 pub fn run_in<T, const N: usize>(
     lab: &str,
     names: [&str; N],
-    code: impl AsyncFnOnce(&Simulation, [Device<LabBus>; N]) -> T,
+    code: impl AsyncFnOnce(&Simulation, [Device; N]) -> T,
 ) -> T {
     let simulation = simulation(lab);
     run(&simulation, async |bus| code(&simulation, open_all(&bus, names).await).await)
 }
 
-pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device<LabBus>; N] {
+pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device; N] {
     let mut devices = Vec::new();
     for name in names {
         devices.push(Device::open_by_name(bus.clone(), name).await.unwrap());
@@ -78,77 +78,60 @@ pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device
 /// Bytes of the generator's pattern from word `first`.
 pub fn pattern(seed: u32, first: u32, bytes: u64) -> Vec<u8> {
     let words = (bytes / 4) as u32;
-    (0..words).flat_map(|n| User::<LabBus>::pattern(seed, first + n).to_le_bytes()).collect()
+    (0..words).flat_map(|n| User::pattern(seed, first + n).to_le_bytes()).collect()
 }
 
 /// A buffer filled with the pattern.
-pub async fn filled(device: &Device<LabBus>, bytes: u64, seed: u32) -> Buffer<LabBus> {
+pub async fn filled(device: &Device, bytes: u64, seed: u32) -> Buffer {
     let buffer = device.buffer(bytes, PageSize::Small).await.unwrap();
     buffer.write(0, &pattern(seed, 0, bytes)).unwrap();
     buffer
 }
 
-pub async fn empty(device: &Device<LabBus>, bytes: u64) -> Buffer<LabBus> {
+pub async fn empty(device: &Device, bytes: u64) -> Buffer {
     device.buffer(bytes, PageSize::Small).await.unwrap()
 }
 
-pub fn contents(buffer: &Buffer<LabBus>) -> Vec<u8> {
+pub fn contents(buffer: &Buffer) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size_bytes() as usize];
     buffer.read(0, &mut bytes).unwrap();
     bytes
 }
 
 /// All of a buffer, without a deadline.
-pub fn whole(buffer: &Buffer<LabBus>, level: CompletionLevel) -> Transfer<LabBus> {
+pub fn whole(buffer: &Buffer, level: CompletionLevel) -> Transfer {
     part(buffer, 0, buffer.size_bytes(), level)
 }
 
-pub fn part(
-    buffer: &Buffer<LabBus>,
-    start: u64,
-    end: u64,
-    level: CompletionLevel,
-) -> Transfer<LabBus> {
+pub fn part(buffer: &Buffer, start: u64, end: u64, level: CompletionLevel) -> Transfer {
     to(Target::Buffer(buffer.clone(), start..end), level)
 }
 
-pub fn to(target: Target<LabBus>, level: CompletionLevel) -> Transfer<LabBus> {
+pub fn to(target: Target, level: CompletionLevel) -> Transfer {
     Transfer { target, level, deadline: Picoseconds::NEVER }
 }
 
 /// The same transfer with a deadline after `span`.
-pub fn within(
-    device: &Device<LabBus>,
-    span: Picoseconds,
-    transfer: Transfer<LabBus>,
-) -> Transfer<LabBus> {
+pub fn within(device: &Device, span: Picoseconds, transfer: Transfer) -> Transfer {
     Transfer { deadline: device.bus().now() + span, ..transfer }
 }
 
-pub async fn sleep(device: &Device<LabBus>, span: Picoseconds) {
+pub async fn sleep(device: &Device, span: Picoseconds) {
     device.bus().sleep_until(device.bus().now() + span).await;
 }
 
 /// A channel with the default options.
-pub async fn channel(device: &Device<LabBus>, kind: ChannelKind) -> Channel<LabBus> {
+pub async fn channel(device: &Device, kind: ChannelKind) -> Channel {
     channel_with(device, kind, ChannelOptions::default()).await
 }
 
 /// A channel with these options.
-pub async fn channel_with(
-    device: &Device<LabBus>,
-    kind: ChannelKind,
-    options: ChannelOptions,
-) -> Channel<LabBus> {
+pub async fn channel_with(device: &Device, kind: ChannelKind, options: ChannelOptions) -> Channel {
     device.channel(kind, 0, options).await.unwrap()
 }
 
 /// Reads `out` with one channel while the other one writes `back`.
-pub async fn out_and_back(
-    channels: [&mut Channel<LabBus>; 2],
-    [out, back]: [Transfer<LabBus>; 2],
-    bytes: u64,
-) {
+pub async fn out_and_back(channels: [&mut Channel; 2], [out, back]: [Transfer; 2], bytes: u64) {
     let [h2c, c2h] = channels;
     let written = post(c2h, back).await;
     let read = post(h2c, out).await;
@@ -157,7 +140,7 @@ pub async fn out_and_back(
 }
 
 /// Posts one transfer.
-pub async fn post<B: Bus>(channel: &mut Channel<B>, transfer: Transfer<B>) -> Ticket {
+pub async fn post(channel: &mut Channel, transfer: Transfer) -> Ticket {
     channel.post(&[transfer]).await.unwrap()[0]
 }
 
@@ -168,13 +151,13 @@ pub fn link_of(simulation: &Simulation, port: &str) -> LinkId {
 }
 
 /// The function of that name.
-pub fn function(bus: &LabBus, name: &str) -> RoutingId {
+pub fn function(bus: &impl Topology, name: &str) -> RoutingId {
     let functions = bus.functions().unwrap();
     functions.iter().find(|info| info.name == name).unwrap().id
 }
 
 /// Sets or clears Bus Master Enable of a function.
-pub fn set_bus_master(bus: &LabBus, name: &str, on: bool) {
+pub fn set_bus_master(bus: &impl Topology, name: &str, on: bool) {
     let id = function(bus, name);
     let command = bus.config_read(id, registers::COMMAND).unwrap();
     let bit = registers::COMMAND_BUS_MASTER;

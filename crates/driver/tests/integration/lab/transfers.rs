@@ -9,11 +9,7 @@ use crosslane_host::{Bus, PageSize};
 use crate::lab::setup::*;
 
 /// Writes through the loop H2C -> C2H and reads back, with both directions at once.
-async fn loop_back(
-    device: &crosslane_driver::Device<crosslane_lab::LabBus>,
-    options: ChannelOptions,
-    bytes: u64,
-) {
+async fn loop_back(device: &crosslane_driver::Device, options: ChannelOptions, bytes: u64) {
     device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
     device.reset_counters().await.unwrap();
     let (out, back) = (filled(device, bytes, 7).await, empty(device, bytes).await);

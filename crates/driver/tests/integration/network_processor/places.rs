@@ -7,7 +7,6 @@ use std::rc::Rc;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::*;
 use crosslane_host::Bus;
-use crosslane_lab::LabBus;
 
 use crate::network_processor::stand::*;
 
@@ -17,7 +16,7 @@ const PLACES: u8 = 32;
 const CHANNEL_DATAGRAMS: u64 = 64;
 
 /// Credits for a page each that take all slots, with tags from 0.
-async fn take_all_places(node: &Processor, room: &Buffer<LabBus>) -> Vec<InFlight<LabBus>> {
+async fn take_all_places(node: &Processor, room: &Buffer) -> Vec<InFlight> {
     let mut credits = Vec::new();
     for tag in 0..PLACES {
         let credit = message(node, key(1, u8::from(tag > 0), tag), room, 0);

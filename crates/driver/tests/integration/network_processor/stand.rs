@@ -6,7 +6,7 @@ use std::future::Future;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::*;
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 pub use super::small_torus::*;
@@ -20,7 +20,7 @@ pub const REQUESTS: [Requests; 3] = [
 ];
 pub const WAITINGS: [Waiting; 3] = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
 
-pub type Processor = NetworkProcessor<LabBus>;
+pub type Processor = NetworkProcessor;
 
 pub struct Stand {
     pub simulation: Simulation,
@@ -93,19 +93,19 @@ pub fn key(link: u8, channel: u8, tag: u8) -> Key {
 }
 
 /// A buffer filled with these bytes.
-pub async fn filled(node: &Processor, bytes: &[u8]) -> Buffer<LabBus> {
+pub async fn filled(node: &Processor, bytes: &[u8]) -> Buffer {
     let buffer = node.buffer(bytes.len().max(1) as u64).await.unwrap();
     buffer.write(0, bytes).unwrap();
     buffer
 }
 
-pub fn contents(buffer: &Buffer<LabBus>, bytes: u64) -> Vec<u8> {
+pub fn contents(buffer: &Buffer, bytes: u64) -> Vec<u8> {
     let mut into = vec![0; bytes as usize];
     buffer.read(0, &mut into).unwrap();
     into
 }
 
-pub fn message(node: &Processor, key: Key, buffer: &Buffer<LabBus>, bytes: u64) -> Message<LabBus> {
+pub fn message(node: &Processor, key: Key, buffer: &Buffer, bytes: u64) -> Message {
     let deadline = node.bus().now() + ns(1_000_000);
     Message { key, buffer: buffer.clone(), part: 0..bytes, deadline }
 }
@@ -120,33 +120,33 @@ pub async fn pause(node: &Processor, pause_ns: u64) {
 }
 
 /// Posts a credit for a message; returns its memory with it.
-pub async fn receive(node: &Processor, key: Key, bytes: u64) -> (Buffer<LabBus>, InFlight<LabBus>) {
+pub async fn receive(node: &Processor, key: Key, bytes: u64) -> (Buffer, InFlight) {
     let target = node.buffer(bytes.max(1)).await.unwrap();
     let credit = node.credit(message(node, key, &target, bytes)).await.unwrap();
     (target, credit)
 }
 
 /// Posts a get for these bytes; returns its memory with it.
-pub async fn send(node: &Processor, key: Key, data: &[u8]) -> (Buffer<LabBus>, InFlight<LabBus>) {
+pub async fn send(node: &Processor, key: Key, data: &[u8]) -> (Buffer, InFlight) {
     let source = filled(node, data).await;
     let get = node.nget(message(node, key, &source, data.len() as u64)).await.unwrap();
     (source, get)
 }
 
 /// Waits for a successful end.
-pub async fn ended(node: &Processor, message: &InFlight<LabBus>) -> Ended {
+pub async fn ended(node: &Processor, message: &InFlight) -> Ended {
     node.wait(message, late(node)).await.unwrap()
 }
 
 /// Waits for an end with an error.
-pub async fn failed(node: &Processor, message: &InFlight<LabBus>) -> NetworkError {
+pub async fn failed(node: &Processor, message: &InFlight) -> NetworkError {
     node.wait(message, late(node)).await.unwrap_err()
 }
 
 /// Waits until these bytes have come into the memory of a credit.
 pub async fn arrives(
     node: &Processor,
-    (target, credit): &(Buffer<LabBus>, InFlight<LabBus>),
+    (target, credit): &(Buffer, InFlight),
     data: &[u8],
 ) -> Ended {
     let bytes = data.len() as u64;

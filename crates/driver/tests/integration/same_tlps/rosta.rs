@@ -97,10 +97,10 @@ impl Rosta {
         Shown { step, rates, round_trips_ps }
     }
 
-    async fn drive(&self, bus: &LabBus, devices: &[Device<LabBus>]) -> (Vec<f64>, Vec<u64>) {
+    async fn drive(&self, bus: &LabBus, devices: &[Device]) -> (Vec<f64>, Vec<u64>) {
         let device = |number: &usize| devices[number - 1].clone();
         let options = Options::default().with_size_bytes(BYTES);
-        let works: Vec<(Workload, Vec<Device<LabBus>>)> = match self {
+        let works: Vec<(Workload, Vec<Device>)> = match self {
             Self::Write([number]) => {
                 let measured = write(&device(number), &options).await.unwrap();
                 return (vec![measured.hardware_bytes_per_second()], Vec::new());
@@ -149,7 +149,7 @@ impl Rosta {
     }
 }
 
-fn set_payload(bus: &LabBus, from: &Device<LabBus>, to: &Device<LabBus>, bytes: u32) {
-    let place = |device: &Device<LabBus>| PathEnd::Function(device.function().id);
+fn set_payload(bus: &LabBus, from: &Device, to: &Device, bytes: u32) {
+    let place = |device: &Device| PathEnd::Function(device.function().id);
     set_max_payload_on_path(bus, place(from), place(to), bytes).unwrap();
 }

@@ -7,7 +7,7 @@ use crosslane_driver::{
 };
 use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_host::{Bus, FunctionInfo, PageSize, Topology};
-use crosslane_lab::{EngineKind, LabBus, Simulation, open};
+use crosslane_lab::{EngineKind, Simulation, open};
 use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
@@ -279,7 +279,7 @@ impl Workload {
         (recorder.steps(&places, &begins_ps), contents)
     }
 
-    async fn drive(&self, devices: &[Device<LabBus>]) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
+    async fn drive(&self, devices: &[Device]) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
         let card = &devices[0];
         let (out, back) = (
             filled(card, BUFFER, 7).await,
@@ -336,7 +336,7 @@ impl Workload {
                 let posted =
                     if *kind == ChannelKind::C2h { apart(pieces, &back) } else { transfers };
                 if self.h2c.packets && *kind == ChannelKind::H2c {
-                    let packet = |(n, transfer): (usize, Transfer<LabBus>)| Packet {
+                    let packet = |(n, transfer): (usize, Transfer)| Packet {
                         target: transfer.target,
                         user: n as u16,
                     };
@@ -370,7 +370,7 @@ impl Workload {
 }
 
 /// Receives packets. Returns what is known of them.
-async fn receive(channel: &mut Channel<LabBus>, count: usize) -> Vec<u8> {
+async fn receive(channel: &mut Channel, count: usize) -> Vec<u8> {
     let mut told = Vec::new();
     for _ in 0..count {
         let packet = channel.recv_packet(NEVER).await.unwrap().unwrap();
@@ -382,7 +382,7 @@ async fn receive(channel: &mut Channel<LabBus>, count: usize) -> Vec<u8> {
 }
 
 /// Consecutive pieces with the same lengths and page offsets.
-fn apart(pieces: &[(u64, u64)], back: &Buffer<LabBus>) -> Vec<Transfer<LabBus>> {
+fn apart(pieces: &[(u64, u64)], back: &Buffer) -> Vec<Transfer> {
     let mut next = 0;
     let mut place = |&(offset, bytes): &(u64, u64)| {
         let begin = next + offset % 128;

@@ -10,7 +10,6 @@ use crosslane_experiment::{
 };
 use crosslane_fabric::Fabric;
 use crosslane_host::Bus;
-use crosslane_lab::LabBus;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use futures_util::future::{Either, select};
 
@@ -100,7 +99,7 @@ fn spoil(fabric: &mut Fabric) {
     let address = FIRST_BUFFER.offset((64 << 10) - 4);
     let mut word = [0; 4];
     assert!(fabric.peek(HostId(0), address, &mut word));
-    if word == User::<LabBus>::pattern(1, 16_383).to_le_bytes() {
+    if word == User::pattern(1, 16_383).to_le_bytes() {
         fabric.poke(HostId(0), address, &word.map(|byte| !byte));
     }
 }

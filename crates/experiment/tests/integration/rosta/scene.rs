@@ -26,7 +26,7 @@ impl Scene {
     }
 
     /// Opens FPGAs by number.
-    pub async fn devices(&self, numbers: &[usize]) -> Vec<Device<LabBus>> {
+    pub async fn devices(&self, numbers: &[usize]) -> Vec<Device> {
         let mut devices = Vec::new();
         for number in numbers {
             let name = format!("fpga{number}");

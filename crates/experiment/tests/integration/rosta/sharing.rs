@@ -4,7 +4,7 @@
 use crosslane_driver::Device;
 use crosslane_experiment::{Flow, Observer, Options, Together, Workload, together};
 use crosslane_fabric::DirectionId;
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::rosta::scene::{LARGE_BYTES, Scene, leaving};
@@ -24,23 +24,23 @@ impl Observer for Counter<'_> {
     }
 }
 
-type Work = (Workload, Vec<Device<LabBus>>);
+type Work = (Workload, Vec<Device>);
 
-fn write(card: &Device<LabBus>) -> Work {
+fn write(card: &Device) -> Work {
     (Workload::Write(OPTIONS()), vec![card.clone()])
 }
 
-fn peer(from: &Device<LabBus>, to: &Device<LabBus>) -> Work {
+fn peer(from: &Device, to: &Device) -> Work {
     (Workload::Peer(OPTIONS()), vec![from.clone(), to.clone()])
 }
 
-fn measure(shared: &str, flows: impl Fn(&[Device<LabBus>]) -> Vec<Work>) -> Together {
+fn measure(shared: &str, flows: impl Fn(&[Device]) -> Vec<Work>) -> Together {
     let scene = Scene::new(LAB);
     let direction = scene.simulation.with_fabric(|fabric| leaving(fabric, shared));
     let counter = Counter { simulation: &scene.simulation, direction };
     scene.run_well(async {
         let cards = scene.devices(&[1, 2, 3, 4, 5, 6, 7, 8]).await;
-        let flows: Vec<Flow<LabBus>> = (0..)
+        let flows: Vec<Flow> = (0..)
             .zip(flows(&cards))
             .map(|(core, (workload, devices))| Flow { workload, devices, core })
             .collect();
@@ -75,7 +75,7 @@ fn assert_common(together: &Together, bytes_per_second: f64) {
 /// All eight write: the x8 link of the host is full, and each gets an eighth.
 #[test]
 fn writes_of_all_share_the_hosts_link() {
-    let writes = |cards: &[Device<LabBus>]| cards.iter().map(write).collect();
+    let writes = |cards: &[Device]| cards.iter().map(write).collect();
     let result = measure("rha25.up", writes);
     assert_common(&result, 4.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 148.0);
     assert_alike(&result, &[0, 1, 2, 3, 4, 5, 6, 7]);
@@ -85,7 +85,7 @@ fn writes_of_all_share_the_hosts_link() {
 /// Each board gets half of the host's link, whatever the number of its cards.
 #[test]
 fn ports_of_a_contended_switch_are_served_alike() {
-    let writes = |cards: &[Device<LabBus>]| -> Vec<Work> {
+    let writes = |cards: &[Device]| -> Vec<Work> {
         [0, 1, 2, 4, 5].map(|card: usize| write(&cards[card])).to_vec()
     };
     let [all, first, second] =
@@ -102,9 +102,8 @@ fn ports_of_a_contended_switch_are_served_alike() {
 /// Four flows over one cable.
 #[test]
 fn peers_share_the_cable() {
-    let peers = |cards: &[Device<LabBus>]| {
-        (0..4).map(|card| peer(&cards[card], &cards[card + 4])).collect()
-    };
+    let peers =
+        |cards: &[Device]| (0..4).map(|card| peer(&cards[card], &cards[card + 4])).collect();
     let result = measure("rc47a.up", peers);
     let common = result.common.unwrap();
     for flow in &result.flows {
@@ -120,9 +119,8 @@ fn peers_share_the_cable() {
 /// A card that sends and receives at once, in a ring of three.
 #[test]
 fn a_card_sends_and_receives_at_once() {
-    let ring = |cards: &[Device<LabBus>]| {
-        (0..3).map(|card| peer(&cards[card], &cards[(card + 1) % 3])).collect()
-    };
+    let ring =
+        |cards: &[Device]| (0..3).map(|card| peer(&cards[card], &cards[(card + 1) % 3])).collect();
     let result = measure("fpga1", ring);
     for flow in &result.flows {
         assert_eq!(flow.data_errors.words, 0);

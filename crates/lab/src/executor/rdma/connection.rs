@@ -102,7 +102,7 @@ impl LabConnection {
         bytes: u64,
     ) -> RdmaResult<WorkRequest> {
         let (region, offset_bytes) = (&near.region, near.offset_bytes);
-        let memory = region.memory();
+        let memory = region.own();
         if !region.is_of(&self.handle.network.adapter) {
             let text = format!("it is not registered with {:?}", self.handle.network);
             let why = Reason::new(ErrorKind::InvalidArgument, text);

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use crosslane_device::nic::Nic;
 use crosslane_fabric::{CoreWork, Fabric, NodeId};
 use crosslane_host::ErrorKind::{Busy, InvalidArgument, LinkDown, NotFound, Unsupported};
-use crosslane_host::{Bus, PageSize, Rdma, RdmaError, RdmaResult, Reason, RemoteAccess};
+use crosslane_host::{
+    AnyMemory, Bus, DmaMemory, PageSize, Rdma, RdmaError, RdmaResult, Reason, RemoteAccess,
+};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use super::bus::LabBus;
@@ -150,7 +152,7 @@ impl LabRdma {
 }
 
 impl Rdma for LabRdma {
-    type Memory = LabMemory;
+    type Memory = AnyMemory;
     type Region = LabRegion;
     type Connection = LabConnection;
     type Listener = LabListener;
@@ -159,17 +161,19 @@ impl Rdma for LabRdma {
         format!("{} of {}", self.adapter.name, self.host_name())
     }
 
-    fn allocate(&self, bytes: u64, pages: PageSize) -> RdmaResult<LabMemory> {
-        let allocated = self.bus.allocate(bytes, pages);
+    fn allocate(&self, bytes: u64, pages: PageSize) -> RdmaResult<AnyMemory> {
+        let allocated = self.bus.allocate(bytes, pages).map(AnyMemory::new);
         allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.into() })
     }
 
     /// Costs a system call, and the time to pin each page.
-    async fn register(&self, memory: &LabMemory, access: RemoteAccess) -> RdmaResult<LabRegion> {
-        if memory.host() != self.adapter.host {
+    async fn register(&self, memory: &AnyMemory, access: RemoteAccess) -> RdmaResult<LabRegion> {
+        let bytes = memory.size_bytes();
+        let own = memory.downcast().filter(|own: &&LabMemory| own.host() == self.adapter.host);
+        let Some(memory) = own else {
             let why = Reason::new(InvalidArgument, "it belongs to another host");
-            return Err(RdmaError::Registration { bytes: memory.size(), why });
-        }
+            return Err(RdmaError::Registration { bytes, why });
+        };
         self.bus.spend(&self.bus.pinning_work(self.adapter.function, memory)).await;
         Ok(LabRegion::register(&self.shared, &self.adapter, memory, access))
     }

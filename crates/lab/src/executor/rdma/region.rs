@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crosslane_device::nic::{Access, Nic, Runs};
-use crosslane_host::{RdmaRegion, RemoteAccess, RemoteMemory};
+use crosslane_host::{AnyMemory, RdmaRegion, RemoteAccess, RemoteMemory};
 
 use super::super::memory::LabMemory;
 use super::super::shared::{Shared, State};
@@ -23,6 +23,8 @@ struct Inner {
     adapter: Adapter,
     key: u32,
     memory: LabMemory,
+    /// The same memory, as host code has it.
+    any: AnyMemory,
 }
 
 impl LabRegion {
@@ -34,7 +36,13 @@ impl LabRegion {
     ) -> Self {
         let key = shared.lock().register(adapter, memory, access);
         let (shared, adapter, memory) = (shared.clone(), adapter.clone(), memory.clone());
-        Self { inner: Arc::new(Inner { shared, adapter, key, memory }) }
+        let any = AnyMemory::new(memory.clone());
+        Self { inner: Arc::new(Inner { shared, adapter, key, memory, any }) }
+    }
+
+    /// The registered memory.
+    pub(super) fn own(&self) -> &LabMemory {
+        &self.inner.memory
     }
 
     pub(super) fn key(&self) -> u32 {
@@ -48,10 +56,10 @@ impl LabRegion {
 }
 
 impl RdmaRegion for LabRegion {
-    type Memory = LabMemory;
+    type Memory = AnyMemory;
 
-    fn memory(&self) -> &LabMemory {
-        &self.inner.memory
+    fn memory(&self) -> &AnyMemory {
+        &self.inner.any
     }
 
     fn remote(&self) -> RemoteMemory {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_host::*;
-use crosslane_lab::{LabError, LabMemory, LabRegion, open};
+use crosslane_lab::{LabError, LabRegion, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::network::nodes::*;
@@ -84,7 +84,7 @@ fn operations_beyond_memory() {
     });
 }
 
-fn all_memory(region: &LabRegion) -> LabMemory {
+fn all_memory(region: &LabRegion) -> AnyMemory {
     region.memory().clone()
 }
 

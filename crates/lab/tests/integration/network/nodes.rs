@@ -52,7 +52,7 @@ impl Nodes {
         of: &LabRdma,
         bytes: &[u8],
         access: RemoteAccess,
-    ) -> (LabMemory, LabRegion) {
+    ) -> (AnyMemory, LabRegion) {
         let memory = of.allocate(bytes.len() as u64, PageSize::Small).unwrap();
         memory.write(0, bytes).unwrap();
         let region = of.register(&memory, access).await.unwrap();
@@ -83,7 +83,7 @@ impl Nodes {
     }
 }
 
-pub fn all(memory: &LabMemory) -> Vec<u8> {
+pub fn all(memory: &AnyMemory) -> Vec<u8> {
     let mut bytes = vec![0; memory.size_bytes() as usize];
     memory.read(0, &mut bytes).unwrap();
     bytes

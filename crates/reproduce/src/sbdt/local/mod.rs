@@ -13,7 +13,7 @@ use crosslane_bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions,
 use crosslane_driver::{Buffer, Device};
 use crosslane_experiment::{DataErrors, ExperimentError, pattern};
 use crosslane_host::{PageSize, Reason};
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
@@ -137,14 +137,14 @@ struct Arrived {
 struct Caller {
     seed: u32,
     arrived: Arrived,
-    registered: Option<[Buffer<LabBus>; 2]>,
+    registered: Option<[Buffer; 2]>,
 }
 
 /// A run: its DMA, and the memory that data are moved from and to.
 struct Run<'a> {
     simulation: &'a Simulation,
     scenario: Scenario<'a>,
-    dma: LocalDma<LabBus>,
+    dma: LocalDma,
     caller: Caller,
 }
 

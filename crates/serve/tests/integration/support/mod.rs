@@ -135,7 +135,7 @@ pub fn lab_with_a_memory_card(folder: &Path, is_generic: bool) -> String {
 }
 
 /// Opens the devices of a bus, in the order of their sockets.
-pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
+pub async fn open_all(bus: &VfioBus) -> Vec<Device> {
     let mut devices = Vec::new();
     for function in bus.own_functions() {
         devices.push(Device::open(bus.clone(), function).await.unwrap());
@@ -144,56 +144,52 @@ pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
 }
 
 /// Opens the first device of a bus.
-pub async fn open(bus: &VfioBus) -> Device<VfioBus> {
+pub async fn open(bus: &VfioBus) -> Device {
     open_all(bus).await.remove(0)
 }
 
 /// Runs a test with the first device of a bus.
-pub fn on_device<T>(bus: &VfioBus, test: impl AsyncFnOnce(Device<VfioBus>) -> T) -> T {
+pub fn on_device<T>(bus: &VfioBus, test: impl AsyncFnOnce(Device) -> T) -> T {
     block_on(async { test(open(bus).await).await })
 }
 
 /// As [`loop_back`], with this notification.
-pub async fn loop_back_by(device: &Device<VfioBus>, notification: Notification, bytes: u64) {
+pub async fn loop_back_by(device: &Device, notification: Notification, bytes: u64) {
     loop_back(device, ChannelOptions::default().with_notification(notification), bytes).await;
 }
 
 /// Returns bytes of the generator's pattern.
 pub fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
     let words = (bytes / 4) as u32;
-    (0..words).flat_map(|n| User::<VfioBus>::pattern(seed, n).to_le_bytes()).collect()
+    (0..words).flat_map(|n| User::pattern(seed, n).to_le_bytes()).collect()
 }
 
-pub async fn buffer(device: &Device<VfioBus>, bytes: u64) -> Buffer<VfioBus> {
+pub async fn buffer(device: &Device, bytes: u64) -> Buffer {
     device.buffer(bytes, PageSize::Small).await.unwrap()
 }
 
-pub fn contents(buffer: &Buffer<VfioBus>) -> Vec<u8> {
+pub fn contents(buffer: &Buffer) -> Vec<u8> {
     let mut bytes = vec![0; buffer.size_bytes() as usize];
     buffer.read(0, &mut bytes).unwrap();
     bytes
 }
 
-pub fn to(
-    device: &Device<VfioBus>,
-    target: Target<VfioBus>,
-    level: CompletionLevel,
-) -> Transfer<VfioBus> {
+pub fn to(device: &Device, target: Target, level: CompletionLevel) -> Transfer {
     Transfer { target, level, deadline: device.bus().now() + LONG }
 }
 
 /// Returns a transfer of a whole buffer.
-pub fn whole(device: &Device<VfioBus>, buffer: &Buffer<VfioBus>) -> Transfer<VfioBus> {
+pub fn whole(device: &Device, buffer: &Buffer) -> Transfer {
     let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
     to(device, target, CompletionLevel::Visible)
 }
 
-pub async fn channel(device: &Device<VfioBus>, kind: ChannelKind) -> Channel<VfioBus> {
+pub async fn channel(device: &Device, kind: ChannelKind) -> Channel {
     device.channel(kind, 0, ChannelOptions::default()).await.unwrap()
 }
 
 /// Sends out through H2C and back through C2H, both at once, and compares.
-pub async fn loop_back(device: &Device<VfioBus>, options: ChannelOptions, bytes: u64) {
+pub async fn loop_back(device: &Device, options: ChannelOptions, bytes: u64) {
     device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
     let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
     out.write(0, &pattern(7, bytes)).unwrap();
