@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of `crosslane-network` from outside, in one program.
 
+mod certificates;
 mod fuzz_frames;
 mod network;
 mod strangers;
