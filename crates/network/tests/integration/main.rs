@@ -3,6 +3,7 @@
 
 mod certificates;
 mod fuzz_frames;
+mod hostile;
 mod network;
 mod strangers;
 mod support;
