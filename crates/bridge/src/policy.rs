@@ -374,7 +374,11 @@ impl Guard {
     /// Decides whether a client of this name, whose certificate has those, may come.
     pub(crate) fn admit(&self, name: &str, proven: &[String]) -> Result<Admitted> {
         match self {
-            Self::Open => Ok(Admitted { name: name.to_owned(), key: None }),
+            Self::Open => {
+                // A name that is proven is better than one that is only said.
+                let name = proven.first().map_or(name, String::as_str);
+                Ok(Admitted { name: name.to_owned(), key: None })
+            }
             Self::Keys(policy) => policy.admit(name, proven),
         }
     }
@@ -571,6 +575,8 @@ mod tests {
         for name in ["one", "nobody", ""] {
             assert_eq!(admit(name, &[]), Ok((name.to_owned(), decoy.clone())));
         }
+        let open = Guard::Open.admit("rnode", &["one.example".to_owned()]);
+        assert_eq!(open.map(|admitted| admitted.name), Ok("one.example".to_owned()));
         // Who has a key shows it, whatever certificate it has.
         let key = Some(Key::new([1; 32]));
         assert_eq!(admit("rnode", &["one.example"]), Ok(("rnode".to_owned(), key)));

@@ -2,6 +2,7 @@
 //! Keys, and what somebody between the two ends can do.
 
 use crate::support;
+use crate::support::authority::Authority;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -191,18 +192,29 @@ fn bits_that_are_flipped_and_cuts() {
 /// A handshake that is harmed anywhere ends with an error, in time, and the listener goes on.
 #[test]
 fn handshakes_that_are_harmed() {
-    let (server, _) = open(Over::Sealed);
-    let listening = listener(&server);
-    let (client, clock) = open(Over::Sealed);
-    for place in (0..500).step_by(31) {
-        for harm in [Harm::Flip(place), Harm::Cut(place)] {
-            let relay = Relay::new(&listening.address(), harm);
-            let deadline = clock.after(Duration::from_secs(2));
-            let error = run("connecting", client.connect(&relay.address, deadline));
-            error.expect_err(&format!("{harm:?}"));
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new(folder.path(), "ours");
+    let by_key = Trust { accept: vec![KEY], present: Some(KEY), ..Trust::default() };
+    let by_certificate = authority.node(&["127.0.0.1"]);
+    let by_both = Trust { accept: vec![KEY], ..by_certificate.clone() };
+    for (server, client, bytes, step) in [
+        (&by_key, &by_key, 500, 31),
+        (&by_both, &by_key, 500, 101),
+        (&by_both, &by_certificate, 1000, 101),
+    ] {
+        let server = tls(server);
+        let listening = listener(&server.0);
+        let (client, clock) = tls(client);
+        for place in (0..bytes).step_by(step) {
+            for harm in [Harm::Flip(place), Harm::Cut(place)] {
+                let relay = Relay::new(&listening.address(), harm);
+                let deadline = clock.after(Duration::from_secs(2));
+                let error = run("connecting", client.connect(&relay.address, deadline));
+                error.expect_err(&format!("{harm:?}"));
+            }
         }
+        join(&(client, clock), &listening.address(), &listening).unwrap();
     }
-    join(&(client, clock), &listening.address(), &listening).unwrap();
 }
 
 /// Messages that were sent before a connection is closed arrive.
