@@ -72,8 +72,12 @@ const POLICY: &str = "
     ";
 
 fn serve(folder: &Path, arguments: &str) -> Server {
+    serve_by(folder, POLICY, arguments)
+}
+
+fn serve_by(folder: &Path, text: &str, arguments: &str) -> Server {
     let policy = path(folder, "policy.toml");
-    std::fs::write(&policy, POLICY).expect("it is written");
+    std::fs::write(&policy, text).expect("it is written");
     write_key(&path(folder, "old.key"), &Run::of(&mut client("key")).stdout);
     let arguments = format!("--device mem:4M --listen 127.0.0.1:0 --policy {policy} {arguments}");
     Server::with(Command::new(program()), &arguments)
@@ -134,6 +138,42 @@ fn a_certificate_gives_the_rights_of_its_name() {
     let error =
         refused(&format!("put {sent} {card} {} --retries 0", old.replace("as old", "as rnode")));
     assert!(error.contains("this client and this key do not fit"), "{error}");
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+/// A server shows another one its own certificate, whose name that one's policy has.
+#[test]
+fn servers_copy_to_each_other_by_certificates() {
+    let folder = folder("certificates-copy");
+    let authority = Authority::new(&folder, "ours");
+    let may = |name: &str, access: &str| {
+        let right = format!("card = 'fpga0'\nbytes = 0x400000\naccess = '{access}'");
+        format!("[[client]]\nname = '{name}'\ncertificate = '{name}'\n[[client.allow]]\n{right}\n")
+    };
+    let both = may("rnode.example", "read-write") + &may("one.example", "write");
+    let other = authority.sign(&["other.example", "127.0.0.1"]);
+    let other = serve_by(&folder, &both, &other);
+    let to_other = format!(
+        "[[client.allow]]\nserver = '{}'\ncard = 'fpga0'\nbytes = 0x400000\naccess = 'write'\n",
+        other.address
+    );
+    let policy = may("rnode.example", "read-write") + &to_other;
+    let one = serve_by(&folder, &policy, &authority.sign(&["one.example", "127.0.0.1"]));
+    let stranger = authority.sign(&["third.example", "127.0.0.1"]);
+    let third = serve_by(&folder, &policy, &stranger);
+    let rnode = authority.sign(&["rnode.example"]);
+    let (sent, back) = (file(&folder, "sent", MIB), path(&folder, "back"));
+    let at = |server: &Server| format!("{}/fpga0", server.address);
+    for server in [&one, &third] {
+        succeed(client(format!("put {sent} {} {rnode}", at(server))));
+    }
+    succeed(client(format!("copy {} {}:64 --bytes 1M {rnode}", at(&one), at(&other))));
+    succeed(client(format!("get {}:64 {back} --bytes 1M {rnode}", at(&other))));
+    assert_same(&sent, &back);
+    let copy = format!("copy {} {} --bytes 1M --retries 0 {rnode}", at(&third), at(&other));
+    let error = refused(&copy);
+    let words = "a certificate for third.example is that of no client in the policy";
+    assert!(error.contains(words), "{error}");
     let _ = std::fs::remove_dir_all(folder);
 }
 
