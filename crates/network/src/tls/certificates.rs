@@ -219,7 +219,8 @@ fn of_certificate(error: &CertificateError, trusted_file: &str) -> String {
                 let bare = name.split_once('(').map_or("", |(_, rest)| rest);
                 bare.trim_end_matches(')').trim_matches('"').to_owned()
             };
-            let names: Vec<_> = presented.iter().map(bare).filter(|name| !name.is_empty()).collect();
+            let names: Vec<_> =
+                presented.iter().map(bare).filter(|name| !name.is_empty()).collect();
             let names = if names.is_empty() { "no host".into() } else { names.join(", ") };
             let expected = expected.to_str();
             format!("the other end's certificate is for {names}, not for {expected}")
