@@ -33,7 +33,7 @@ const LAST_WORDS: Picoseconds = Picoseconds::from_secs(2);
 /// Name and key of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Name of the client in the server's policy.
+    /// Name of the client in the server's policy; nothing for the one that its certificate is of.
     pub name: String,
     /// The key shared with the server, if the server demands one.
     pub key: Option<Key>,

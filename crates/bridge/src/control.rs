@@ -5,6 +5,9 @@
 //! framework, `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise revision 34, 9): each connection has
 //! fresh keys, so messages of one cannot be replayed in another. Data that the network moves beside
 //! the messages are not encrypted.
+//!
+//! A client whose certificate the network has verified, and the policy names, has no key: its
+//! network seals messages as well as data.
 
 use std::sync::{Mutex, MutexGuard};
 
@@ -20,6 +23,7 @@ use crate::key::Key;
 use crate::messages::{
     Confirmation, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
 };
+use crate::policy::{Admitted, Guard};
 use crate::stage::Stage;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -84,14 +88,10 @@ impl<C: RdmaConnection> Control<C> {
     }
 
     /// Makes the server's side of the handshake, up to the first message that only the client can
-    /// have sealed: `key_of` returns the key for a client's name, or `None` if no key is needed.
-    /// Returns the client's name.
-    pub async fn answer(
-        connection: C,
-        key_of: impl Fn(&str) -> Option<Key>,
-    ) -> Result<(Self, String)> {
+    /// have sealed: `guard` says who may come. Returns the client's name.
+    pub async fn answer(connection: C, guard: &Guard) -> Result<(Self, String)> {
         let bytes = connection.receive().await.at(Stage::Connection)?;
-        match Self::welcome(&bytes, key_of) {
+        match Self::welcome(&bytes, guard, &connection.proven_names()) {
             Ok((second, seal, name)) => {
                 connection.send(&encode(&Welcome::Yes(second))?).await.at(Stage::Connection)?;
                 let control = Self { connection, seal: seal.map(Mutex::new) };
@@ -113,7 +113,8 @@ impl<C: RdmaConnection> Control<C> {
     #[allow(clippy::type_complexity)]
     fn welcome(
         bytes: &[u8],
-        key_of: impl Fn(&str) -> Option<Key>,
+        guard: &Guard,
+        proven: &[String],
     ) -> Result<(Vec<u8>, Option<TransportState>, String)> {
         let hello: Hello = decode("a client's greeting", bytes)?;
         if hello.magic != MAGIC {
@@ -126,9 +127,10 @@ impl<C: RdmaConnection> Control<C> {
         if hello.name.len() > MAX_NAME_BYTES || hello.handshake.len() > MAX_HANDSHAKE_BYTES {
             return Err(failed(Data, "a greeting that is too long"));
         }
-        let Some(key) = key_of(&hello.name) else {
+        let Admitted { name, key } = guard.admit(&hello.name, proven)?;
+        let Some(key) = key else {
             return match hello.handshake.is_empty() {
-                true => Ok((Vec::new(), None, hello.name)),
+                true => Ok((Vec::new(), None, name)),
                 false => Err(failed(Denied, "a key was used, and this server has none")),
             };
         };
@@ -138,7 +140,7 @@ impl<C: RdmaConnection> Control<C> {
         let mut payload = [0; MAX_HANDSHAKE_BYTES];
         state.read_message(&hello.handshake, &mut payload).map_err(refused)?;
         let second = next_message(&mut state)?;
-        Ok((second, Some(state.into_transport_mode().map_err(noise)?), hello.name))
+        Ok((second, Some(state.into_transport_mode().map_err(noise)?), name))
     }
 
     pub fn connection(&self) -> &C {

@@ -60,19 +60,8 @@ impl Key {
 /// # Errors
 /// A file that others may read or change.
 pub(crate) fn check_private(path: &Path, file: &Metadata) -> Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = file.permissions().mode() & 0o777;
-        // A device or pipe, such as /dev/stdin, is nobody's to keep.
-        if file.is_file() && mode & 0o077 != 0 {
-            let place = path.display();
-            let why = format!("others may read {place} (mode {mode:o}): chmod 600 {place}");
-            return Err(BridgeError::new(Stage::Connection, Denied, why));
-        }
-    }
-    let _ = (path, file);
-    Ok(())
+    let denied = |why: String| BridgeError::new(Stage::Connection, Denied, why);
+    crosslane_host::check_private(path, file).map_err(denied)
 }
 
 impl fmt::Debug for Key {

@@ -4,7 +4,8 @@
 //! ```toml
 //! [[client]]
 //! name = "rnode"
-//! key = "8e1f…"            # 64 hexadecimal digits, or key_file = "rnode.key"
+//! key = "8e1f…"            # 64 hexadecimal digits, or key_file = "rnode.key", or, over tls,
+//!                           # certificate = "rnode.example", a name of its certificate
 //!
 //! [[client.allow]]
 //! card = "fpga0"
@@ -75,6 +76,7 @@ struct ClientEntry {
     name: String,
     key: Option<String>,
     key_file: Option<String>,
+    certificate: Option<String>,
     #[serde(default)]
     allow: Vec<AllowEntry>,
 }
@@ -97,14 +99,22 @@ struct Allowed {
     access: Access,
 }
 
+/// The way in which a client shows that it is itself.
+#[derive(Clone, Debug)]
+enum Proof {
+    Key(Key),
+    /// A name that its certificate has.
+    Certificate(String),
+}
+
 #[derive(Clone, Debug)]
 struct Client {
     name: String,
-    key: Key,
+    proof: Proof,
     allowed: Vec<Allowed>,
 }
 
-/// Clients with their keys and rights.
+/// Clients with their keys or certificates, and rights.
 #[derive(Clone, Debug)]
 pub struct Policy {
     clients: Vec<Client>,
@@ -154,7 +164,16 @@ impl Policy {
 
     /// Returns the clients' keys.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.clients.iter().map(|client| &client.key)
+        self.clients.iter().filter_map(|client| match &client.proof {
+            Proof::Key(key) => Some(key),
+            Proof::Certificate(_) => None,
+        })
+    }
+
+    /// Returns the name of a client that is known by a certificate, if there is one.
+    pub fn with_certificate(&self) -> Option<&str> {
+        let is_known_so = |client: &&Client| matches!(client.proof, Proof::Certificate(_));
+        self.clients.iter().find(is_known_so).map(|client| client.name.as_str())
     }
 
     /// Parses a policy; `place` stands for the file in errors, `key_of` reads a key file.
@@ -182,25 +201,56 @@ impl Policy {
             if clients.iter().any(|client| client.name == entry.name) {
                 return Err(bad(&place, "is there twice"));
             }
-            let key = match (&entry.key, &entry.key_file) {
-                (Some(key), None) => key.parse(),
-                (None, Some(file)) => key_of(file),
-                _ => return Err(bad(&place, "needs either a key or a key_file")),
+            let proof = match (&entry.key, &entry.key_file, &entry.certificate) {
+                (Some(key), None, None) => key.parse().map(Proof::Key),
+                (None, Some(file), None) => key_of(file).map(Proof::Key),
+                (None, None, Some(name)) if name.is_empty() => {
+                    return Err(bad(&place, "a certificate without a name"));
+                }
+                (None, None, Some(name)) => Ok(Proof::Certificate(name.clone())),
+                _ => return Err(bad(&place, "needs one of key, key_file and certificate")),
             };
-            let key = key.map_err(|error: BridgeError| {
+            let proof = proof.map_err(|error: BridgeError| {
                 BridgeError::new(Stage::Request, error.kind(), format!("{place}: {}", error.why))
             })?;
             let allowed = entry.allow.into_iter().map(|allow| allowed(&place, allow));
             let allowed = allowed.collect::<Result<_, _>>()?;
-            clients.push(Client { name: entry.name, key, allowed });
+            clients.push(Client { name: entry.name, proof, allowed });
         }
         Ok(Self { clients, decoy })
     }
 
-    /// Returns the key for a client's name.
-    pub(crate) fn key(&self, name: &str) -> Key {
-        let client = self.clients.iter().find(|client| client.name == name);
-        client.map_or_else(|| self.decoy.clone(), |client| client.key.clone())
+    /// Returns the name of a client that calls itself so, or nothing, and whose certificate has
+    /// these names; and the key that it has to show, unless its certificate is enough.
+    fn admit(&self, name: &str, proven: &[String]) -> Result<Admitted> {
+        let is_it = |client: &&Client| match &client.proof {
+            Proof::Certificate(known) => proven.iter().any(|proven| is_same_name(known, proven)),
+            Proof::Key(_) => false,
+        };
+        let client = match name {
+            // The first one that the certificate is of.
+            "" => self.clients.iter().find(is_it),
+            name => self.clients.iter().find(|client| client.name == name),
+        };
+        match client {
+            Some(Client { name, proof: Proof::Key(key), .. }) => {
+                Ok(Admitted { name: name.clone(), key: Some(key.clone()) })
+            }
+            Some(client) if is_it(&client) => Ok(Admitted { name: client.name.clone(), key: None }),
+            // A name that is not known and one whose proof is missing are answered alike.
+            _ if proven.is_empty() => {
+                Ok(Admitted { name: name.to_owned(), key: Some(self.decoy.clone()) })
+            }
+            _ => {
+                let of_it = match name {
+                    "" => "that of no client".to_owned(),
+                    name => format!("not that of {name}"),
+                };
+                let names = proven.join(", ");
+                let why = format!("a certificate for {names} is {of_it} in the policy");
+                Err(BridgeError::new(Stage::Connection, Denied, why))
+            }
+        }
     }
 
     /// Returns the rights of a client.
@@ -298,20 +348,38 @@ fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed> {
     }
 }
 
+/// A client that is admitted, once it shows this key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Admitted {
+    pub name: String,
+    /// None if it has shown already who it is, or nobody asks.
+    pub key: Option<Key>,
+}
+
+/// Whether a name of a policy is one of a certificate: hosts have no case, URIs do.
+fn is_same_name(known: &str, proven: &str) -> bool {
+    known == proven || (!known.contains(':') && known.eq_ignore_ascii_case(proven))
+}
+
 /// Admission of clients.
 #[derive(Clone, Debug)]
 pub enum Guard {
     /// Everyone, to everything: only for this machine's loopback, or in a lab.
     Open,
-    /// Clients with a key, each with its rights.
+    /// Clients with a key or a certificate, each with its rights.
     Keys(Policy),
 }
 
 impl Guard {
-    pub(crate) fn key(&self, name: &str) -> Option<Key> {
+    /// Decides whether a client of this name, whose certificate has those, may come.
+    pub(crate) fn admit(&self, name: &str, proven: &[String]) -> Result<Admitted> {
         match self {
-            Self::Open => None,
-            Self::Keys(policy) => Some(policy.key(name)),
+            Self::Open => {
+                // A name that is proven is better than one that is only said.
+                let name = proven.first().map_or(name, String::as_str);
+                Ok(Admitted { name: name.to_owned(), key: None })
+            }
+            Self::Keys(policy) => policy.admit(name, proven),
         }
     }
 
@@ -330,20 +398,20 @@ impl Guard {
     }
 
     /// Checks whether a client may make a transfer. Other servers beyond this machine are asked
-    /// only if the policy names them and this server has a key to show; `is_closed` is a network
+    /// only if the policy names them and this server can show who it is; `is_closed` is a network
     /// that no one else reaches.
     pub(crate) fn check(
         &self,
         name: &str,
         request: &TransferRequest,
-        has_key: bool,
+        has_proof: bool,
         is_closed: bool,
     ) -> Result<()> {
         let far = request.peer.as_ref().map(|peer| &peer.server);
         let far = far.filter(|_| request.path != Path::WithinNode);
         let missing = match self {
             Self::Open => Some("a policy file that names it"),
-            Self::Keys(_) if !has_key => Some("a key for this server (--key)"),
+            Self::Keys(_) if !has_proof => Some("a key or a certificate of this server"),
             Self::Keys(_) => None,
         };
         if let (Some(missing), Some(far)) = (missing, far)
@@ -442,7 +510,7 @@ mod tests {
         let unnamed = why(&Guard::Open, "other:1", "far", 0, true);
         assert_eq!(unnamed, Some(format!("{beyond} a policy file that names it")));
         let keyless = why(&guard, "other:1", "far", 0, false);
-        assert_eq!(keyless, Some(format!("{beyond} a key for this server (--key)")));
+        assert_eq!(keyless, Some(format!("{beyond} a key or a certificate of this server")));
         assert_eq!(why(&Guard::Open, "127.0.0.1:22", "far", 0, false), None);
         // A right at the other server is none at this one.
         let Guard::Keys(policy) = &guard else { unreachable!("it has keys") };
@@ -471,8 +539,47 @@ mod tests {
     #[test]
     fn a_name_that_is_not_known_has_a_key_that_nobody_has() {
         let policy = policy(TEXT).expect("it is right");
-        assert_eq!(policy.key("rnode"), Key::new([1; 32]));
-        assert_eq!(policy.key("other"), Key::new([9; 32]));
+        for (name, byte) in [("rnode", 1), ("other", 9), ("", 9)] {
+            let key = Some(Key::new([byte; 32]));
+            assert_eq!(policy.admit(name, &[]), Ok(Admitted { name: name.to_owned(), key }));
+        }
+    }
+
+    #[test]
+    fn a_certificate_is_the_name_that_a_client_has() {
+        let text = format!(
+            "{TEXT}\n[[client]]\nname = 'one'\ncertificate = 'One.example'\n\
+             [[client]]\nname = 'two'\ncertificate = 'spiffe://lab/Two'\n"
+        );
+        let policy = policy(&text).expect("it is right");
+        assert_eq!(policy.with_certificate(), Some("one"));
+        assert_eq!(policy.keys().count(), 1);
+        let admit = |name: &str, proven: &[&str]| {
+            let proven: Vec<String> = proven.iter().map(|name| (*name).to_owned()).collect();
+            let admitted = policy.admit(name, &proven).map_err(|error| error.why.to_string());
+            admitted.map(|Admitted { name, key }| (name, key))
+        };
+        let is = |name: &str| Ok((name.to_owned(), None));
+        // By its own name, or by the first one that the certificate is of.
+        assert_eq!(admit("one", &["one.example"]), is("one"));
+        assert_eq!(admit("", &["other.example", "ONE.example"]), is("one"));
+        assert_eq!(admit("two", &["one.example", "spiffe://lab/Two"]), is("two"));
+        let other = "a certificate for one.example is not that of two in the policy";
+        assert_eq!(admit("two", &["one.example"]), Err(other.to_owned()));
+        let none = "a certificate for a.example, b is that of no client in the policy";
+        assert_eq!(admit("", &["a.example", "b"]), Err(none.to_owned()));
+        assert!(admit("", &["spiffe://lab/two"]).is_err(), "URIs have case");
+        assert!(admit("nobody", &["one.example"]).is_err());
+        // Without a certificate there is no difference to a name that is not known.
+        let decoy = Some(Key::new([9; 32]));
+        for name in ["one", "nobody", ""] {
+            assert_eq!(admit(name, &[]), Ok((name.to_owned(), decoy.clone())));
+        }
+        let open = Guard::Open.admit("rnode", &["one.example".to_owned()]);
+        assert_eq!(open.map(|admitted| admitted.name), Ok("one.example".to_owned()));
+        // Who has a key shows it, whatever certificate it has.
+        let key = Some(Key::new([1; 32]));
+        assert_eq!(admit("rnode", &["one.example"]), Ok(("rnode".to_owned(), key)));
     }
 
     #[test]
@@ -480,7 +587,11 @@ mod tests {
         let why = |text: &str| policy(text).expect_err("it is wrong").why.to_string();
         assert!(why("[[client]]\nname = 3").contains("policy.toml: TOML parse error at line 2"));
         let client = |rest: &str| why(&format!("[[client]]\nname = 'a'\n{rest}"));
-        assert_eq!(client(""), "policy.toml: client a: needs either a key or a key_file");
+        assert_eq!(client(""), "policy.toml: client a: needs one of key, key_file and certificate");
+        let both = client("key_file = 'k'\ncertificate = 'a'");
+        assert_eq!(both, "policy.toml: client a: needs one of key, key_file and certificate");
+        let none = client("certificate = ''");
+        assert_eq!(none, "policy.toml: client a: a certificate without a name");
         assert!(client("key = '00'").starts_with("policy.toml: client a: a key is 64"));
         let with = |allow: &str| client(&format!("key_file = 'k'\n[[client.allow]]\n{allow}"));
         assert_eq!(

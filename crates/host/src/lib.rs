@@ -21,6 +21,7 @@ mod forward;
 mod hex;
 mod layer;
 mod lock;
+mod private;
 mod rdma;
 mod routines;
 mod setters;
@@ -37,6 +38,7 @@ pub use error::{BusError, BusResult, TopologyError};
 pub use hex::hex;
 pub use layer::Layer;
 pub use lock::lock;
+pub use private::check_private;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
     RdmaRegion, RdmaResult, RemoteAccess, RemoteMemory,

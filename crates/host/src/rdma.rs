@@ -198,6 +198,12 @@ pub trait RdmaConnection: Clone {
     /// Name of the node at the other end.
     fn peer(&self) -> String;
 
+    /// Names that the other end has proven to have, by a certificate that this end trusts. None by
+    /// default, and where the network knows nobody.
+    fn proven_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Sends a whole message of at most [`MAX_RDMA_MESSAGE_BYTES`]. Returns when the caller may
     /// reuse its buffer; only an answer confirms arrival.
     ///

@@ -100,7 +100,7 @@ fn over(provider: Provider, trust: &Trust) -> Result<Taken, String> {
 
 fn main() {
     let key = SharedKey([3; 32]);
-    let sealed = Trust { accept: vec![key.clone()], present: Some(key), everybody: false };
+    let sealed = Trust { accept: vec![key.clone()], present: Some(key), ..Trust::default() };
     let kinds = [
         ("tls, sealed", Provider::Tls, sealed),
         ("tls, not sealed", Provider::Tls, Trust::default()),

@@ -213,6 +213,13 @@ impl RdmaConnection for Connection {
         }
     }
 
+    fn proven_names(&self) -> Vec<String> {
+        match &self.0 {
+            ConnectionKind::Libfabric(connection) => connection.proven_names(),
+            ConnectionKind::Tls(connection) => connection.proven_names(),
+        }
+    }
+
     async fn send(&self, message: &[u8]) -> RdmaResult<()> {
         match &self.0 {
             ConnectionKind::Libfabric(connection) => connection.send(message).await,

@@ -299,6 +299,10 @@ impl RdmaConnection for AnyConnection {
         self.connection.peer()
     }
 
+    fn proven_names(&self) -> Vec<String> {
+        self.connection.proven_names()
+    }
+
     async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
         self.connection.send(message).await
     }

@@ -85,6 +85,8 @@ pub struct ServerOptions {
     /// Name of this server at other servers, and its key there (FPGA to FPGA).
     #[default(Identity { name: "bridge".to_owned(), key: None })]
     pub identity: Identity,
+    /// Whether the network shows other servers a certificate of this one.
+    pub has_certificate: bool,
     /// Settings for the channels of each card.
     pub card: CardWorking,
     /// Longest naive transfer, bytes: the server allocates memory for all of it. All naive
@@ -114,6 +116,7 @@ setters!(ServerOptions {
     with_guard(guard: Guard),
     with_closed_network(is_closed_network: bool),
     with_identity(identity: Identity),
+    with_certificate(has_certificate: bool),
     with_card(card: CardWorking),
     with_most_naive_bytes(most_naive_bytes: u64),
     with_pace(pace: impl Into<Picoseconds>),
@@ -368,8 +371,8 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Server<R, C> {
         let is_open = matches!(options.guard, Guard::Open);
         if is_open && !options.is_closed_network && !is_loopback(address) {
             let why = format!(
-                "{address} can be reached from other machines, so clients have to have keys: a \
-                 policy file is needed"
+                "{address} can be reached from other machines, so clients have to have keys or \
+                 certificates: a policy file is needed"
             );
             return Err(BridgeError::new(Stage::Connection, InvalidArgument, why));
         }

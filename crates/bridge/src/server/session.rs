@@ -65,7 +65,7 @@ async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
     let clock = &shared.clock;
     let guard = &shared.options.guard;
     let end = after(clock, shared.options.greeting_time);
-    let greeting = Control::answer(connection, |name| guard.key(name));
+    let greeting = Control::answer(connection, guard);
     let what = "waiting for the client to say who it is";
     let (control, name) = by(clock, end, Stage::Connection, what, greeting).await?;
     let send = async |reply: &Reply| {
@@ -197,8 +197,9 @@ fn admit<R: Rdma<Memory = AnyMemory>, C: Clock>(
     request: &TransferRequest,
 ) -> Result<(Rc<ServedCard<R>>, Option<Rc<ServedCard<R>>>)> {
     request.check()?;
-    let ServerOptions { guard, identity, is_closed_network, .. } = &shared.options;
-    guard.check(name, request, identity.key.is_some(), *is_closed_network)?;
+    let ServerOptions { guard, identity, has_certificate, is_closed_network, .. } = &shared.options;
+    let has_proof = identity.key.is_some() || *has_certificate;
+    guard.check(name, request, has_proof, *is_closed_network)?;
     let place = shared.card(&request.card)?;
     place.core.check(request)?;
     let here = request.peer.as_ref().filter(|_| request.path == Path::WithinNode);

@@ -109,9 +109,25 @@ const NETWORKS: [(&str, &str, NetworkChoice); 6] = [
     ("verbs", "RDMA adapters", Some(Provider::Verbs)),
     ("efa", "Amazon's adapter; untested", Some(Provider::Efa)),
     ("shm", "Memory that programs of this machine share", Some(Provider::Shm)),
-    ("tls", "TCP sockets, sealed where both ends have a key", Some(Provider::Tls)),
+    ("tls", "TCP sockets, sealed by keys or certificates", Some(Provider::Tls)),
     ("tcp", "TCP sockets by libfabric, for networks that are trusted", Some(Provider::Tcp)),
 ];
+
+/// Certificates of a node, in place of a key.
+#[derive(Args, Clone, Debug)]
+pub struct CertificateArguments {
+    /// File (PEM) with this node's certificate, those between it and its authority behind it: over
+    /// tls, in place of a key.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
+        requires_all = ["tls_key", "tls_ca"], conflicts_with_all = ["key", "trust_network"])]
+    pub tls_cert: Option<PathBuf>,
+    /// File (PEM) with the private key of it, which only its owner may read.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// File (PEM) with the certificates of the authorities that this node trusts.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
+}
 
 /// Arguments of a client: its network, identity, time and output.
 #[derive(Args, Clone, Debug)]
@@ -126,12 +142,15 @@ pub struct ClientArguments {
     /// between them, or a file with one on each line. A name stands for all its addresses.
     #[arg(long, value_name = "LIST", value_hint = ValueHint::FilePath)]
     pub servers: Option<String>,
-    /// Name of this client in the server's policy.
-    #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
-    pub name: String,
+    /// Name of this client in the server's policy [default: anybody; with --tls-cert the first
+    /// client there that the certificate is of].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
     /// File with the key shared with the server.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub certificates: CertificateArguments,
     /// Time for each piece of a transfer, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
         value_parser = whole::<u64>(1..=86_400))]
@@ -151,6 +170,8 @@ Examples:
   crosslane bridge serve --device lab:kc705:crosslane
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tls --policy policy.toml
+  crosslane bridge serve --device mem:4G --listen 0.0.0.0:7471 --policy policy.toml \\
+      --tls-cert node.pem --tls-key node.key --tls-ca ca.pem
   crosslane bridge serve --device memory=mem:4G --device disk=file:/dev/dax0.0
   crosslane bridge serve --device vfio:01:00.0 --policy policy.toml \\
       --programmer 'fpga0=openFPGALoader -b kc705'
@@ -159,10 +180,10 @@ DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:
 (`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
 real bytes. Memory can stand for a card's: mem:SIZE, file:PATH (a file or DAX device, as it is) and
 null:, which takes all data and gives zeros. A lab's cards have to be of one lab. Without a policy
-file a server listens on this machine only. A policy names clients, their keys and the ranges of
-each card that they may read and write; `crosslane bridge key` makes a key. Started by systemd
-(Type=notify), the server tells it when it is ready, and its watchdog that it lives. Over tls data
-are sealed as requests are; adapters and shared memory seal requests only.")]
+file a server listens on this machine only. A policy names clients, their keys or certificates, and
+the ranges of each card that they may read and write; `crosslane bridge key` makes a key. Started by
+systemd (Type=notify), the server tells it when it is ready, and its watchdog that it lives. Over
+tls data are sealed as requests are; adapters and shared memory seal requests only.")]
 pub struct ServeArguments {
     /// A card to serve, any number of times: DEVICE, or NAME=DEVICE for a name other than fpga0,
     /// fpga1 and so on.
@@ -179,15 +200,18 @@ pub struct ServeArguments {
     /// strangers can end it.
     #[arg(long)]
     pub trust_network: bool,
-    /// Policy file: clients, their keys and rights.
+    /// Policy file: clients, their keys or certificates, and their rights.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
-    /// Name of this server in other servers' policies (FPGA to FPGA).
-    #[arg(long = "as", value_name = "NAME", default_value = "bridge")]
-    pub name: String,
+    /// Name of this server in other servers' policies (FPGA to FPGA) [default: bridge; with
+    /// --tls-cert the first client there that the certificate is of].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
     /// File with the key shared with them.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub certificates: CertificateArguments,
     /// Format of the log on standard error.
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = one_of(&LOG_FORMATS))]
     pub log: LogFormat,
@@ -245,6 +269,8 @@ pub struct RingArguments {
 Examples:
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
   crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tls --as rnode --key rnode.key
+  crosslane bridge put data.bin node:7471/fpga0:0x4000 \\
+      --tls-cert rnode.pem --tls-key rnode.key --tls-ca ca.pem
   crosslane bridge put data.bin fpga0:0x4000 --servers pool.txt
   crosslane bridge put data.bin one:7471/fpga0,one:7471/fpga1,other:7471/fpga0 --network tls
 

@@ -74,7 +74,7 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         (None, Some(target)) => {
             let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
             let clock = MachineClock::new();
-            let trust = client_trust(&arguments.client, &identity(&arguments.client)?);
+            let trust = client_trust(&arguments.client, &identity(&arguments.client)?)?;
             let (network, why) = open_network(arguments.client.network, &server, &clock, &trust)?;
             let running = async {
                 let clients = connect(arguments, &network, &clock, &server).await?;
@@ -214,7 +214,7 @@ fn in_this_program(
     let clock = MachineClock::new();
     // Shared memory joins processes, and here is one.
     let choice = arguments.client.network.or(Some(Provider::Tls));
-    let client = client_trust(&arguments.client, &identity(&arguments.client)?);
+    let client = client_trust(&arguments.client, &identity(&arguments.client)?)?;
     let trust = Trust { accept: client.present.iter().cloned().collect(), ..client };
     let (network, why) = open_network(choice, "127.0.0.1:0", &clock, &trust)?;
     let device = &arguments.device;

@@ -114,7 +114,7 @@ fn client(
     clock: &MachineClock,
 ) -> Result<(FileClient<Network, MachineClock>, Network, String)> {
     let identity = identity(arguments)?;
-    let trust = client_trust(arguments, &identity);
+    let trust = client_trust(arguments, &identity)?;
     let (network, why) = open_network(arguments.network, server, clock, &trust)?;
     let options = FileOptions::default()
         .with_retries(arguments.retries)

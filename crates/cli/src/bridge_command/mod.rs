@@ -18,14 +18,16 @@ mod stripes;
 use std::path::Path;
 
 use crosslane::bridge::{Identity, Key, is_loopback};
-use crosslane::network::{MachineClock, Network, Provider, SharedKey, Trust, providers};
+use crosslane::network::{
+    Certificates, MachineClock, Network, Provider, SharedKey, Trust, providers,
+};
 use crosslane_report::Table;
 use serde::Serialize;
 
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 use crate::output::shown;
-use arguments::{BridgeCommand, ClientArguments, NetworkChoice};
+use arguments::{BridgeCommand, CertificateArguments, ClientArguments, NetworkChoice};
 
 /// Runs the command.
 ///
@@ -87,15 +89,20 @@ fn list_providers(json: bool) -> Result<()> {
 /// Opens the network for an address; also returns the reason for the choice.
 ///
 /// # Errors
-/// The network cannot be used here, or only by those who trust it.
+/// The network cannot be used here, only by those who trust it, or not with certificates.
 fn open_network(
     choice: NetworkChoice,
     address: &str,
     clock: &MachineClock,
     trust: &Trust,
 ) -> Result<(Network, String)> {
+    let has_certificates = trust.certificates.is_some();
     let (provider, why) = match choice {
+        None if has_certificates => (Provider::Tls, "certificates are for it".to_owned()),
         None => Provider::choose(address),
+        Some(provider) if has_certificates && provider != Provider::Tls => {
+            return Err(usage(format!("--tls-cert: {} takes no certificates", provider.name())));
+        }
         Some(provider) => (provider, "asked for".to_owned()),
     };
     let is_trusted = trust.everybody || is_loopback(address);
@@ -108,10 +115,32 @@ fn open_network(
     Ok((network, why))
 }
 
-/// The trust of a client's network: its server has the same key.
-fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Trust {
+/// The trust of a client's network: its server has the same key, or a certificate.
+///
+/// # Errors
+/// Certificates that cannot be read.
+fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Result<Trust> {
     let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
-    Trust { accept: Vec::new(), present, everybody: arguments.trust_network }
+    let certificates = certificates(&arguments.certificates)?;
+    Ok(Trust { accept: Vec::new(), present, certificates, everybody: arguments.trust_network })
+}
+
+/// Reads the certificates of a node.
+///
+/// # Errors
+/// A file that cannot be used.
+fn certificates(arguments: &CertificateArguments) -> Result<Option<Certificates>> {
+    let CertificateArguments { tls_cert, tls_key, tls_ca } = arguments;
+    let (Some(own), Some(key), Some(trusted)) = (tls_cert, tls_key, tls_ca) else {
+        return Ok(None);
+    };
+    Ok(Some(Certificates::read(own, key, trusted)?))
+}
+
+/// Returns the name by which a node greets others: with a certificate they find it by that.
+fn name_of(name: Option<&String>, arguments: &CertificateArguments, default: &str) -> String {
+    let default = if arguments.tls_cert.is_some() { "" } else { default };
+    name.map_or(default, String::as_str).to_owned()
 }
 
 /// Returns the identity of a client.
@@ -120,7 +149,8 @@ fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Trust {
 /// A key that cannot be read.
 fn identity(arguments: &ClientArguments) -> Result<Identity> {
     let key = arguments.key.as_deref().map(read_key).transpose()?;
-    Ok(Identity { name: arguments.name.clone(), key })
+    let name = name_of(arguments.name.as_ref(), &arguments.certificates, "anybody");
+    Ok(Identity { name, key })
 }
 
 /// Reads a key file.

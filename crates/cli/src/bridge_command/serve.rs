@@ -12,7 +12,7 @@ use super::arguments::{RingArguments, ServeArguments};
 use super::control::Control;
 use super::monitor::{Monitor, ready_and_alive};
 use super::reload::Devices;
-use super::{open_network, random_key, read_key, reload};
+use super::{certificates, name_of, open_network, random_key, read_key, reload};
 use crate::error::{CommandError, Result, usage};
 use crate::output;
 
@@ -135,10 +135,12 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         None => Guard::Open,
     };
     let key = arguments.key.as_deref().map(read_key).transpose()?;
-    let trust = trust(arguments, &guard, key.as_ref());
+    let trust = trust(arguments, &guard, key.as_ref())?;
+    let name = name_of(arguments.name.as_ref(), &arguments.certificates, "bridge");
     let options = server_options(&arguments.ring)
         .with_guard(guard)
-        .with_identity(Identity { name: arguments.name.clone(), key });
+        .with_certificate(trust.certificates.is_some())
+        .with_identity(Identity { name, key });
     let (listen, choice) = (&arguments.listen, arguments.network);
     let clock = MachineClock::new();
     let by_name: Devices = Rc::default();
@@ -183,14 +185,27 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     })
 }
 
-/// The trust of the server's network: clients of the policy, and servers that know this one's key.
-fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Trust {
+/// The trust of the server's network: clients of the policy, and servers that know this one's key
+/// or certificate.
+///
+/// # Errors
+/// Certificates that cannot be read, or that the policy asks for and that are missing.
+fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Result<Trust> {
     let shared = |key: &Key| SharedKey(*key.bytes());
+    let certificates = certificates(&arguments.certificates)?;
     let accept = match guard {
-        Guard::Keys(policy) => policy.keys().map(shared).collect(),
+        Guard::Keys(policy) => {
+            if let Some(client) = policy.with_certificate().filter(|_| certificates.is_none()) {
+                let why = "has a certificate in the policy: --tls-cert, --tls-key and --tls-ca \
+                    are missing";
+                return Err(usage(format!("client {client} {why}")));
+            }
+            policy.keys().map(shared).collect()
+        }
         Guard::Open => Vec::new(),
     };
-    Trust { accept, present: key.map(shared), everybody: arguments.trust_network }
+    let (present, everybody) = (key.map(shared), arguments.trust_network);
+    Ok(Trust { accept, present, certificates, everybody })
 }
 
 /// Runs a program with the address of a server in the same process. Returns its result and the name

@@ -123,7 +123,7 @@ pub async fn connected(
 ) -> Result<Client<Network, MachineClock>> {
     let clock = MachineClock::new();
     let identity = identity(arguments)?;
-    let trust = client_trust(arguments, &identity);
+    let trust = client_trust(arguments, &identity)?;
     let (network, _) = open_network(arguments.network, server, &clock, &trust)?;
     Ok(Client::connect(network, clock, server, &identity, ANSWER_TIME).await?)
 }

@@ -2,6 +2,7 @@
 //! The program from outside, as a user types it.
 
 mod bridge;
+mod bridge_certificates;
 mod bridge_hours;
 mod bridge_kills;
 mod bridge_reload;

@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 170] = [
+const REFUSED: [&str; 172] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -139,6 +139,8 @@ const REFUSED: [&str; 170] = [
     "bridge serve --device null: --metrics 0.0.0.0:9100",
     "bridge bench --device null:",
     "bridge pool",
+    "bridge pool a:1 --tls-cert a.pem --tls-key a.key",
+    "bridge pool a:1 --key a --tls-cert a.pem --tls-key a.key --tls-ca c.pem",
     "bridge bench --lab kc705",
     "bridge bench --size 6 --clients 2",
     "bridge bench --why",

@@ -29,6 +29,15 @@ use rustls::{
 /// PKCS #8 (RFC 8410) of an Ed25519 key, without its 32 bytes.
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
+/// End of the names of keys; before it are the digits of 16 B.
+const SUFFIX: &str = ".crosslane";
+
+/// Whether a server's name is that of a key.
+pub fn is_of_key(name: &str) -> bool {
+    let digits = name.strip_suffix(SUFFIX).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
 /// A key that two nodes share: 256 random bits. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedKey(pub [u8; 32]);
@@ -56,7 +65,7 @@ impl Identities {
             let filled = derived.and_then(|derived| derived.fill(&mut bytes));
             filled.map(|()| bytes).map_err(|_| Error::General("no key can be derived".into()))
         };
-        let name = format!("{}.crosslane", crosslane_host::hex(&derive(b"name")?[..16]));
+        let name = format!("{}{SUFFIX}", crosslane_host::hex(&derive(b"name")?[..16]));
         Ok(Self { name, client: pair(derive(b"client")?)?, server: pair(derive(b"server")?)? })
     }
 }
@@ -144,7 +153,7 @@ pub fn server(keys: &[SharedKey]) -> Result<Arc<ServerConfig>, Error> {
 
 /// The library's algorithms, with AES-128 before AES-256: 128 bits are more than enough, and both
 /// ends seal a quarter more in the same time.
-fn cryptography() -> Arc<CryptoProvider> {
+pub fn cryptography() -> Arc<CryptoProvider> {
     let mut all = provider::default_provider();
     all.cipher_suites.sort_by_key(|suite| {
         let rank = [CipherSuite::TLS13_AES_128_GCM_SHA256, CipherSuite::TLS13_AES_256_GCM_SHA384];

@@ -109,6 +109,8 @@ struct State {
 /// A connection.
 pub struct Link {
     peer: String,
+    /// Names that its certificate has.
+    names: Vec<String>,
     regions: Arc<Regions>,
     inbox: Inbox,
     streams: Vec<Stream>,
@@ -121,13 +123,17 @@ impl Link {
     /// Begins the threads of a connection whose streams have been joined.
     ///
     /// # Errors
-    /// The system starts no more threads.
+    /// The system starts no more threads, and streams of different nodes.
     pub fn start(
         peer: String,
         regions: Arc<Regions>,
         wires: Vec<(Wire, Incoming)>,
     ) -> std::io::Result<Arc<Self>> {
         let alarm = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let names = wires.first().map(|(wire, _)| wire.names()).unwrap_or_default();
+        if wires.iter().any(|(wire, _)| wire.names() != names) {
+            return Err(std::io::ErrorKind::PermissionDenied.into());
+        }
         let (mut streams, mut incoming) = (Vec::new(), Vec::new());
         for (wire, came) in wires {
             wire.socket().wait_for(alarm.clone());
@@ -135,7 +141,7 @@ impl Link {
             incoming.push(came);
         }
         let (inbox, state) = (Inbox::default(), Mutex::default());
-        let link = Arc::new(Self { peer, regions, inbox, streams, state, alarm });
+        let link = Arc::new(Self { peer, names, regions, inbox, streams, state, alarm });
         for (number, incoming) in incoming.into_iter().enumerate() {
             let started =
                 link.begin("crosslane-send", move |link| link.send_all(number)).and_then(|()| {
@@ -188,6 +194,11 @@ impl Link {
 
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+
+    /// Names that the other end's certificate has.
+    pub fn names(&self) -> &[String] {
+        &self.names
     }
 
     pub const fn inbox(&self) -> &Inbox {

@@ -5,8 +5,10 @@
 //! writes are served by threads of the connection: the program at the far end takes no part.
 //!
 //! Read first: `link.rs` (what a connection shares with its threads), then `receiver.rs` (what
-//! frames do), `wire.rs` (plain and sealed streams), `keys.rs` (who is who), `joining.rs` (set-up).
+//! frames do), `wire.rs` (plain and sealed streams), `keys.rs` and
+//! `certificates.rs` (who is who), `joining.rs` (set-up).
 
+mod certificates;
 mod frame;
 mod joining;
 mod keys;
@@ -28,13 +30,16 @@ use crosslane_host::{
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 
+use rustls::client::ClientConfig;
+
 use crate::{MachineClock, NetworkMemory, address};
+pub use certificates::Certificates;
 use frame::MAX_OPERATION_BYTES;
 use joining::Listening;
 pub use keys::SharedKey;
 use link::{Link, Operation};
 use region::{Regions, Registered};
-use wire::Credentials;
+use wire::{Credentials, Known};
 
 /// Longest wait for a connection that has no deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
@@ -48,6 +53,9 @@ pub struct Trust {
     pub accept: Vec<SharedKey>,
     /// The key that this node connects to others with. With none it connects within this machine.
     pub present: Option<SharedKey>,
+    /// Certificates by which this node and others know each other: those who connect to it and have
+    /// no key of `accept`, and those that it connects to without a key to present.
+    pub certificates: Option<Certificates>,
     /// To trust everybody who reaches this node, and whoever listens to the wires: nothing is
     /// sealed, whatever keys there are.
     pub everybody: bool,
@@ -62,36 +70,63 @@ struct Inner {
     regions: Arc<Regions>,
     /// As a node that others connect to, and as one that connects.
     listens: Credentials,
-    connects: Credentials,
+    connects: Connects,
     everybody: bool,
+}
+
+/// The credentials of a node that connects: with certificates each server has to have its own name.
+enum Connects {
+    Always(Credentials),
+    ByName(Arc<ClientConfig>, Certificates),
+}
+
+impl Connects {
+    fn to(&self, address: &str) -> RdmaResult<Credentials> {
+        match self {
+            Self::Always(credentials) => Ok(credentials.clone()),
+            Self::ByName(config, certificates) => {
+                let name = certificates::server_name(address)
+                    .map_err(|why| address::failed(address, ErrorKind::InvalidArgument, &why))?;
+                let (config, certificates) = (config.clone(), Some(certificates.clone()));
+                Ok(Credentials::Client(config, name, certificates))
+            }
+        }
+    }
 }
 
 impl TlsNetwork {
     /// Opens it.
     ///
     /// # Errors
-    /// Keys that cannot be used.
+    /// Keys and certificates that cannot be used.
     pub fn open(clock: &MachineClock, trust: &Trust) -> RdmaResult<Self> {
         let unusable = |error: rustls::Error| RdmaError::Unusable {
             network: "tls".into(),
             why: Reason::new(ErrorKind::Failed, error.to_string()),
         };
-        let (mut listens, mut connects) = (Credentials::None, Credentials::None);
-        if !trust.everybody && !trust.accept.is_empty() {
-            listens = Credentials::Server(keys::server(&trust.accept).map_err(unusable)?);
+        let (mut listens, mut connects) = (Credentials::None, Connects::Always(Credentials::None));
+        let certificates = trust.certificates.as_ref().filter(|_| !trust.everybody);
+        let accept = Some(&trust.accept[..]).filter(|keys| !trust.everybody && !keys.is_empty());
+        if certificates.is_some() || accept.is_some() {
+            let by_keys = accept.map(keys::server).transpose().map_err(unusable)?;
+            let with = |it: &Certificates| it.server().map(|config| (config, it.clone()));
+            let by_certificates = certificates.map(with).transpose().map_err(unusable)?;
+            listens = Credentials::Server(Known { by_keys, by_certificates });
         }
         if let Some(key) = trust.present.as_ref().filter(|_| !trust.everybody) {
             let (config, name) = keys::client(key).map_err(unusable)?;
-            connects = Credentials::Client(config, name);
+            connects = Connects::Always(Credentials::Client(config, name, None));
+        } else if let Some(certificates) = certificates {
+            let config = certificates.client().map_err(unusable)?;
+            connects = Connects::ByName(config, certificates.clone());
         }
         let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
         Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))
     }
 
     pub fn name(&self) -> String {
-        let is_sealed = [&self.0.listens, &self.0.connects]
-            .into_iter()
-            .any(|credentials| !matches!(credentials, Credentials::None));
+        let is_sealed = !matches!(self.0.listens, Credentials::None)
+            || !matches!(self.0.connects, Connects::Always(Credentials::None));
         let how = match self.0.everybody {
             true => "not sealed",
             false if is_sealed => "sealed",
@@ -117,7 +152,8 @@ impl TlsNetwork {
         let all = address::resolve(address).await?;
         let is_open = self.0.everybody || !matches!(credentials, Credentials::None);
         if !is_open && !all.iter().all(|at| at.ip().is_loopback()) {
-            let why = "tls without a key reaches only this machine: give both ends a key";
+            let why =
+                "tls without a key or certificates reaches only this machine: give both ends a key";
             return Err(address::failed(address, ErrorKind::Denied, why));
         }
         Ok(all)
@@ -133,7 +169,7 @@ impl TlsNetwork {
 
     pub async fn connect(&self, address: &str, deadline: Picoseconds) -> RdmaResult<TlsConnection> {
         let late = || RdmaError::Deadline { what: format!("connecting to {address}") };
-        let credentials = self.0.connects.clone();
+        let credentials = self.0.connects.to(address)?;
         let all = self.resolve(address, &credentials).await?;
         let left = deadline.0.saturating_sub(self.0.clock.now().0);
         let left = Duration::from_nanos(left / 1000).min(LONGEST_WAIT);
@@ -265,6 +301,10 @@ impl RdmaConnection for TlsConnection {
 
     fn peer(&self) -> String {
         self.link().peer().into()
+    }
+
+    fn proven_names(&self) -> Vec<String> {
+        self.link().names().to_vec()
     }
 
     async fn send(&self, message: &[u8]) -> RdmaResult<()> {

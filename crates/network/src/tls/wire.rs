@@ -12,12 +12,14 @@ use std::time::Instant;
 use crosslane_host::lock;
 use rustls::client::{ClientConfig, UnbufferedClientConnection};
 use rustls::pki_types::ServerName;
-use rustls::server::{ServerConfig, UnbufferedServerConnection};
+use rustls::server::{Acceptor, ServerConfig, UnbufferedServerConnection};
 use rustls::unbuffered::{
     ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
 
+use super::certificates::{Certificates, names};
 use super::frame::{HEADER_BYTES, Header};
+use super::keys::is_of_key;
 use super::receiver::Receiver;
 use super::socket::{Place, Socket};
 
@@ -37,8 +39,16 @@ const MOST_HANDSHAKE_BYTES: usize = 64 << 10;
 pub enum Credentials {
     /// They do not; nothing is sealed.
     None,
-    Client(Arc<ClientConfig>, ServerName<'static>),
-    Server(Arc<ServerConfig>),
+    /// The server's name, and the certificates if it is not by a shared key.
+    Client(Arc<ClientConfig>, ServerName<'static>, Option<Certificates>),
+    Server(Known),
+}
+
+/// The clients that a server knows: by keys, by certificates, or each by its own.
+#[derive(Clone)]
+pub struct Known {
+    pub by_keys: Option<Arc<ServerConfig>>,
+    pub by_certificates: Option<(Arc<ServerConfig>, Certificates)>,
 }
 
 /// The two roles of a session.
@@ -49,8 +59,13 @@ enum Tls {
 
 struct Session {
     tls: Tls,
+    /// If the ends know each other by certificates.
+    certificates: Option<Certificates>,
     /// Records that are to be sent before any other.
     due: Buffer,
+    /// Whether it has ended by an error: messages that were not looked at may be left, which the
+    /// library would look for where they were.
+    has_failed: bool,
 }
 
 /// Bytes that are filled again and again, and cleared but once.
@@ -105,9 +120,15 @@ fn broken(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidData, error.to_string())
 }
 
-/// An error of the library, in words about keys where it is about them.
-fn of_tls(error: rustls::Error) -> Error {
+/// An error of the library, in words about keys or certificates where it is about them.
+fn of_tls(error: rustls::Error, certificates: Option<&Certificates>) -> Error {
     use rustls::AlertDescription as Alert;
+    if let Some(certificates) = certificates {
+        return match certificates.words(&error) {
+            Some(why) => Error::new(ErrorKind::PermissionDenied, why),
+            None => broken(error),
+        };
+    }
     let why = match error {
         rustls::Error::AlertReceived(
             Alert::AccessDenied
@@ -182,40 +203,44 @@ const fn encrypt_room(error: &EncryptError) -> Option<usize> {
 /// Makes one step of a session: opens a record, encodes what is due, or seals `plain` if it may.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
+    certificates: Option<&Certificates>,
     due: &mut Buffer,
     plain: &mut Option<&[u8]>,
     mut opened: impl FnMut(&[u8]) -> std::result::Result<(), String>,
-) -> Result<(usize, Step)> {
+) -> (usize, Result<Step>) {
     let UnbufferedStatus { mut discard, state } = status;
-    let next = match state.map_err(of_tls)? {
-        ConnectionState::ReadTraffic(mut traffic) => {
-            while let Some(record) = traffic.next_record() {
-                let record = record.map_err(of_tls)?;
-                discard += record.discard;
-                opened(record.payload).map_err(broken)?;
+    let of_tls = |error| of_tls(error, certificates);
+    let next = state.map_err(of_tls).and_then(|state| {
+        Ok(match state {
+            ConnectionState::ReadTraffic(mut traffic) => {
+                while let Some(record) = traffic.next_record() {
+                    let record = record.map_err(of_tls)?;
+                    discard += record.discard;
+                    opened(record.payload).map_err(broken)?;
+                }
+                Step::Again
             }
-            Step::Again
-        }
-        ConnectionState::EncodeTlsData(mut encoder) => {
-            due.append(1024, |to| encoder.encode(to), encode_room)?;
-            Step::Again
-        }
-        ConnectionState::TransmitTlsData(due) => {
-            due.done();
-            Step::Again
-        }
-        ConnectionState::WriteTraffic(mut traffic) => {
-            if let Some(plain) = plain.take() {
-                let least = plain.len() + 64 * (1 + plain.len() / (16 << 10));
-                due.append(least, |to| traffic.encrypt(plain, to), encrypt_room)?;
+            ConnectionState::EncodeTlsData(mut encoder) => {
+                due.append(1024, |to| encoder.encode(to), encode_room)?;
+                Step::Again
             }
-            Step::Ready
-        }
-        ConnectionState::BlockedHandshake => Step::Wait,
-        ConnectionState::PeerClosed | ConnectionState::Closed => Step::End,
-        _ => return Err(broken("early data, which nobody has asked for")),
-    };
-    Ok((discard, next))
+            ConnectionState::TransmitTlsData(due) => {
+                due.done();
+                Step::Again
+            }
+            ConnectionState::WriteTraffic(mut traffic) => {
+                if let Some(plain) = plain.take() {
+                    let least = plain.len() + 64 * (1 + plain.len() / (16 << 10));
+                    due.append(least, |to| traffic.encrypt(plain, to), encrypt_room)?;
+                }
+                Step::Ready
+            }
+            ConnectionState::BlockedHandshake => Step::Wait,
+            ConnectionState::PeerClosed | ConnectionState::Closed => Step::End,
+            _ => return Err(broken("early data, which nobody has asked for")),
+        })
+    });
+    (discard, next)
 }
 
 impl Session {
@@ -224,22 +249,27 @@ impl Session {
         incoming: &mut [u8],
         plain: &mut Option<&[u8]>,
         opened: impl FnMut(&[u8]) -> std::result::Result<(), String>,
-    ) -> Result<(usize, Step)> {
-        match &mut self.tls {
+    ) -> (usize, Result<Step>) {
+        let Self { tls, certificates, due, has_failed } = self;
+        let certificates = certificates.as_ref();
+        let (discard, next) = match tls {
             Tls::Client(tls) => {
-                step(tls.process_tls_records(incoming), &mut self.due, plain, opened)
+                step(tls.process_tls_records(incoming), certificates, due, plain, opened)
             }
             Tls::Server(tls) => {
-                step(tls.process_tls_records(incoming), &mut self.due, plain, opened)
+                step(tls.process_tls_records(incoming), certificates, due, plain, opened)
             }
-        }
+        };
+        *has_failed |= next.is_err();
+        (discard, next)
     }
 
     /// Seals these bytes behind the records that are due, and returns all of them.
     fn seal(&mut self, plain: &[u8], into: &mut Buffer) -> Result<()> {
         let mut left = Some(plain);
         while left.is_some() {
-            if let (_, Step::End) = self.step(&mut [], &mut left, |_| Ok(()))? {
+            if self.has_failed || matches!(self.step(&mut [], &mut left, |_| Ok(())).1?, Step::End)
+            {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
         }
@@ -248,9 +278,19 @@ impl Session {
         Ok(())
     }
 
+    /// Whether it has records that are not encoded yet.
+    fn wants_write(&self) -> bool {
+        match &self.tls {
+            Tls::Client(tls) => tls.wants_write(),
+            Tls::Server(tls) => tls.wants_write(),
+        }
+    }
+
     /// Tells the other end why this one gives up, if it hears it.
-    fn say_why(&mut self, socket: &Socket) {
-        while let Ok((_, Step::Again)) = self.step(&mut [], &mut None, |_| Ok(())) {}
+    fn say_why(&mut self, incoming: &mut Incoming, socket: &Socket) {
+        // Beyond what is to be sent, the library would go on with what came behind the error, and
+        // it panics if that gives another alert.
+        while self.wants_write() && self.open_one(incoming, |_, _| Ok(())).is_ok() {}
         if socket.write_all(self.due.filled()).is_ok() {
             socket.end_gently();
         }
@@ -263,14 +303,22 @@ impl Session {
         mut opened: impl FnMut(&mut Vec<u8>, &[u8]) -> std::result::Result<(), String>,
     ) -> Result<Step> {
         loop {
-            let Incoming { buffer, begin, end, early } = incoming;
-            let opened = |bytes: &[u8]| opened(early, bytes);
-            let (discard, next) = self.step(&mut buffer[*begin..*end], &mut None, opened)?;
-            *begin += discard;
-            if !matches!(next, Step::Again) {
-                return Ok(next);
+            match self.open_one(incoming, &mut opened)? {
+                Step::Again => {}
+                next => return Ok(next),
             }
         }
+    }
+
+    fn open_one(
+        &mut self,
+        Incoming { buffer, begin, end, early }: &mut Incoming,
+        mut opened: impl FnMut(&mut Vec<u8>, &[u8]) -> std::result::Result<(), String>,
+    ) -> Result<Step> {
+        let opened = |bytes: &[u8]| opened(early, bytes);
+        let (discard, next) = self.step(&mut buffer[*begin..*end], &mut None, opened);
+        *begin += discard;
+        next
     }
 }
 
@@ -294,6 +342,50 @@ impl Incoming {
     }
 }
 
+impl Known {
+    /// Chooses how a client is to show whose it is: of those who know both ways, by the name that
+    /// it asks for, which is all that is looked at.
+    fn ask(
+        &self,
+        incoming: &mut Incoming,
+        socket: &Socket,
+    ) -> Result<(Arc<ServerConfig>, Option<Certificates>)> {
+        let Self { by_keys, by_certificates } = self;
+        let (keys, (config, certificates)) = match (by_keys, by_certificates) {
+            (Some(keys), Some(both)) => (keys, both),
+            (None, Some((config, certificates))) => {
+                return Ok((config.clone(), Some(certificates.clone())));
+            }
+            (Some(keys), None) => return Ok((keys.clone(), None)),
+            (None, None) => return Err(broken("nobody is known here")),
+        };
+        let mut greeting = Acceptor::default();
+        let by_key = loop {
+            let before = incoming.end;
+            if !incoming.fill(socket)? {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if incoming.end > MOST_HANDSHAKE_BYTES {
+                return Err(broken("a handshake that is too long"));
+            }
+            let mut came = &incoming.buffer[before..incoming.end];
+            while !came.is_empty() {
+                greeting.read_tls(&mut came)?;
+            }
+            match greeting.accept() {
+                Ok(None) => {}
+                Ok(Some(asked)) => break asked.client_hello().server_name().is_some_and(is_of_key),
+                // The session finds the same, and tells the other end.
+                Err(_) => break false,
+            }
+        };
+        Ok(match by_key {
+            true => (keys.clone(), None),
+            false => (config.clone(), Some(certificates.clone())),
+        })
+    }
+}
+
 impl Wire {
     /// Makes a stream of a connected socket, by a handshake if it is to be sealed.
     ///
@@ -307,23 +399,26 @@ impl Wire {
         let socket = Socket::new(stream)?;
         socket.set_deadline(deadline);
         let mut incoming = Incoming::new();
-        let tls = match credentials {
+        let (tls, certificates) = match credentials {
             Credentials::None => return Ok((Self { socket, session: None }, incoming)),
-            Credentials::Client(config, name) => {
+            Credentials::Client(config, name, certificates) => {
                 let tls = UnbufferedClientConnection::new(config.clone(), name.clone());
-                Tls::Client(tls.map_err(of_tls)?)
+                let certificates = certificates.clone();
+                (tls.map(Tls::Client), certificates)
             }
-            Credentials::Server(config) => {
-                Tls::Server(UnbufferedServerConnection::new(config.clone()).map_err(of_tls)?)
+            Credentials::Server(known) => {
+                let (config, certificates) = known.ask(&mut incoming, &socket)?;
+                (UnbufferedServerConnection::new(config).map(Tls::Server), certificates)
             }
         };
-        let mut session = Session { tls, due: Buffer::default() };
+        let tls = tls.map_err(|error| of_tls(error, certificates.as_ref()))?;
+        let mut session = Session { tls, certificates, due: Buffer::default(), has_failed: false };
         let mut came = 0;
         loop {
             let next = match session.open(&mut incoming, keep) {
                 Ok(next) => next,
                 Err(error) => {
-                    session.say_why(&socket);
+                    session.say_why(&mut incoming, &socket);
                     return Err(error);
                 }
             };
@@ -353,6 +448,18 @@ impl Wire {
     /// Whether what it carries is sealed.
     pub const fn is_sealed(&self) -> bool {
         self.session.is_some()
+    }
+
+    /// Names that the other end's certificate has; none before the other end has proven them.
+    pub fn names(&self) -> Vec<String> {
+        let Some(session) = &self.session else { return Vec::new() };
+        let Session { tls, certificates, .. } = &*lock(session);
+        let shown = match tls {
+            Tls::Client(tls) => tls.peer_certificates(),
+            Tls::Server(tls) => tls.peer_certificates(),
+        };
+        let own = shown.filter(|_| certificates.is_some()).and_then(<[_]>::first);
+        own.map(names).unwrap_or_default()
     }
 
     /// Sends headers, and behind them memory. Returns whether the memory was still lent.

@@ -2,6 +2,7 @@
 //! Keys, and what somebody between the two ends can do.
 
 use crate::support;
+use crate::support::authority::Authority;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,51 +11,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crosslane_host::{
-    DmaMemory, ErrorKind, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RdmaResult,
-    RemoteAccess,
+    DmaMemory, ErrorKind, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RemoteAccess,
 };
-use crosslane_network::{Connection, Listener, MachineClock, Network, Provider, SharedKey, Trust};
+use crosslane_network::{SharedKey, Trust};
 use futures_util::future::{Either, select};
-use support::{KEY, Over, contents, far, far_of, near_end, open, pattern, region, run};
-
-fn network(trust: &Trust) -> (Network, MachineClock) {
-    let clock = MachineClock::new();
-    (Network::open_with(Provider::Tls, &clock, trust).unwrap(), clock)
-}
+use support::{
+    KEY, Over, contents, far, far_of, join, listener, near_end, open, pattern, region, run, tls,
+};
 
 fn keys(accept: &[u8], present: Option<u8>) -> Trust {
     let key = |byte: u8| SharedKey([byte; 32]);
     let accept = accept.iter().map(|byte| key(*byte)).collect();
-    Trust { accept, present: present.map(key), everybody: false }
+    Trust { accept, present: present.map(key), ..Trust::default() }
 }
 
 fn everybody() -> Trust {
     Trust { everybody: true, ..Trust::default() }
 }
 
-fn listener(network: &Network) -> Listener {
-    run("listening", network.listen("127.0.0.1:0")).unwrap()
-}
-
-/// Connects while the listener accepts.
-fn join(
-    (network, clock): &(Network, MachineClock),
-    address: &str,
-    listener: &Listener,
-) -> RdmaResult<(Connection, Connection)> {
-    run("joining", async {
-        let near = std::pin::pin!(network.connect(address, far(clock)));
-        let there = std::pin::pin!(listener.accept());
-        match select(near, there).await {
-            Either::Left((near, there)) => Ok((near?, there.await?)),
-            Either::Right((there, near)) => Ok((near.await?, there?)),
-        }
-    })
-}
-
 #[test]
 fn who_has_no_key_gets_no_connection() {
-    let server = network(&keys(&[1, 2, 3], None));
+    let server = tls(&keys(&[1, 2, 3], None));
     let listening = listener(&server.0);
     let address = listening.address();
     for (trust, kind, words) in [
@@ -62,12 +39,12 @@ fn who_has_no_key_gets_no_connection() {
         (everybody(), ErrorKind::Denied, "not sealed"),
         (Trust::default(), ErrorKind::Denied, "not sealed"),
     ] {
-        let error = join(&network(&trust), &address, &listening).unwrap_err();
+        let error = join(&tls(&trust), &address, &listening).unwrap_err();
         assert_eq!(error.kind(), kind, "{trust:?}: {error}");
         assert!(error.to_string().contains(words), "{trust:?}: {error}");
     }
     for key in [1, 2, 3] {
-        let (near, there) = join(&network(&keys(&[], Some(key))), &address, &listening).unwrap();
+        let (near, there) = join(&tls(&keys(&[], Some(key))), &address, &listening).unwrap();
         run("a word", async {
             near.send(b"a word").await.unwrap();
             assert_eq!(there.receive().await.unwrap(), b"a word");
@@ -80,9 +57,9 @@ fn a_server_that_has_no_key_is_found_out() {
     for (trust, words) in
         [(keys(&[9], None), "it does not know this key"), (everybody(), "closed the connection")]
     {
-        let server = network(&trust);
+        let server = tls(&trust);
         let listening = listener(&server.0);
-        let error = join(&network(&keys(&[], Some(1))), &listening.address(), &listening);
+        let error = join(&tls(&keys(&[], Some(1))), &listening.address(), &listening);
         let error = error.unwrap_err().to_string();
         assert!(error.contains(words), "{trust:?}: {error}");
     }
@@ -90,7 +67,7 @@ fn a_server_that_has_no_key_is_found_out() {
 
 #[test]
 fn without_keys_only_this_machine_is_reached() {
-    let (network, clock) = network(&Trust::default());
+    let (network, clock) = tls(&Trust::default());
     for address in ["0.0.0.0:0", "192.0.2.77:7471"] {
         let error = run("listening", network.listen(address)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
@@ -215,18 +192,29 @@ fn bits_that_are_flipped_and_cuts() {
 /// A handshake that is harmed anywhere ends with an error, in time, and the listener goes on.
 #[test]
 fn handshakes_that_are_harmed() {
-    let (server, _) = open(Over::Sealed);
-    let listening = listener(&server);
-    let (client, clock) = open(Over::Sealed);
-    for place in (0..500).step_by(31) {
-        for harm in [Harm::Flip(place), Harm::Cut(place)] {
-            let relay = Relay::new(&listening.address(), harm);
-            let deadline = clock.after(Duration::from_secs(2));
-            let error = run("connecting", client.connect(&relay.address, deadline));
-            error.expect_err(&format!("{harm:?}"));
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new(folder.path(), "ours");
+    let by_key = Trust { accept: vec![KEY], present: Some(KEY), ..Trust::default() };
+    let by_certificate = authority.node(&["127.0.0.1"]);
+    let by_both = Trust { accept: vec![KEY], ..by_certificate.clone() };
+    for (server, client, bytes, step) in [
+        (&by_key, &by_key, 500, 31),
+        (&by_both, &by_key, 500, 101),
+        (&by_both, &by_certificate, 1000, 101),
+    ] {
+        let server = tls(server);
+        let listening = listener(&server.0);
+        let (client, clock) = tls(client);
+        for place in (0..bytes).step_by(step) {
+            for harm in [Harm::Flip(place), Harm::Cut(place)] {
+                let relay = Relay::new(&listening.address(), harm);
+                let deadline = clock.after(Duration::from_secs(2));
+                let error = run("connecting", client.connect(&relay.address, deadline));
+                error.expect_err(&format!("{harm:?}"));
+            }
         }
+        join(&(client, clock), &listening.address(), &listening).unwrap();
     }
-    join(&(client, clock), &listening.address(), &listening).unwrap();
 }
 
 /// Messages that were sent before a connection is closed arrive.

@@ -2,16 +2,21 @@
 //! Support for tests of networks.
 #![allow(dead_code)] // Each test needs a part of it.
 
+pub mod authority;
 pub mod peer;
 
 use std::future::Future;
 use std::time::Duration;
 
-use crosslane_host::{DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RemoteAccess, RemoteMemory};
+use crosslane_host::{
+    DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaListener, RdmaResult, RemoteAccess,
+    RemoteMemory,
+};
 use crosslane_network::{
-    Connection, MachineClock, Network, NetworkMemory, Provider, Region, SharedKey, Trust,
+    Connection, Listener, MachineClock, Network, NetworkMemory, Provider, Region, SharedKey, Trust,
 };
 use crosslane_pcie::units::Picoseconds;
+use futures_util::future::{Either, select};
 pub use peer::Peer;
 
 /// A network of these tests.
@@ -48,10 +53,37 @@ pub const KEY: SharedKey = SharedKey([7; 32]);
 /// Longer than any operation here takes: reaching it means a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Opens our own network.
+pub fn tls(trust: &Trust) -> (Network, MachineClock) {
+    let clock = MachineClock::new();
+    (Network::open_with(Provider::Tls, &clock, trust).unwrap(), clock)
+}
+
+/// Listens to this machine.
+pub fn listener(network: &Network) -> Listener {
+    run("listening", network.listen("127.0.0.1:0")).unwrap()
+}
+
+/// Connects while the listener accepts.
+pub fn join(
+    (network, clock): &(Network, MachineClock),
+    address: &str,
+    listener: &Listener,
+) -> RdmaResult<(Connection, Connection)> {
+    run("joining", async {
+        let near = std::pin::pin!(network.connect(address, far(clock)));
+        let there = std::pin::pin!(listener.accept());
+        match select(near, there).await {
+            Either::Left((near, there)) => Ok((near?, there.await?)),
+            Either::Right((there, near)) => Ok((near.await?, there?)),
+        }
+    })
+}
+
 pub fn open(over: Over) -> (Network, MachineClock) {
     let clock = MachineClock::new();
     let trust = match over {
-        Over::Sealed => Trust { accept: vec![KEY], present: Some(KEY), everybody: false },
+        Over::Sealed => Trust { accept: vec![KEY], present: Some(KEY), ..Trust::default() },
         Over::Plain | Over::Tcp | Over::Shm => Trust::default(),
     };
     let opened = Network::open_with(over.provider(), &clock, &trust);
@@ -69,7 +101,6 @@ pub fn far(clock: &MachineClock) -> Picoseconds {
 /// Polls a future to its end; panics if it hangs.
 pub fn run<F: Future>(what: &str, future: F) -> F::Output {
     use crosslane_host::Clock;
-    use futures_util::future::{Either, select};
     let clock = MachineClock::new();
     let (future, late) = (std::pin::pin!(future), std::pin::pin!(clock.sleep_until(far(&clock))));
     match futures_executor::block_on(select(future, late)) {
