@@ -17,6 +17,7 @@ mod error;
 mod files;
 mod fit_command;
 mod halo_command;
+mod http;
 mod interrupt;
 mod items;
 mod lab_command;
