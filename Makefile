@@ -164,11 +164,13 @@ notebook: $(TOOLS) ## write the outputs of the notebook of examples/python anew
 	$(call package,debug)
 	$(PACKAGED) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
 
-check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy, and a core in a lab
+check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy; a core in a lab; hostile ends of a bridge
 	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
 	$(call package,debug)
 	cd crates/python && $(PACKAGED) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
+	CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider crates/bridge/tests/hostile
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
 	$(OWN_CORE)
