@@ -24,7 +24,7 @@ CARD_BYTES = 1 << 20
 
 @dataclass
 class Resources:
-    """What a process has of the system."""
+    """Files, threads and memory of a process."""
 
     files: int
     threads: int
@@ -38,7 +38,7 @@ class Server:
     process: subprocess.Popen[str]
     address: str
     log: Path
-    #: What it has when nobody is there.
+    #: Its resources when nobody is there.
     idle: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,7 +50,7 @@ class Server:
         self.idle = now
 
     def resources(self) -> Resources:
-        """What it has now."""
+        """Its resources now."""
         of = Path(f"/proc/{self.process.pid}")
         files, threads = (sum(1 for _ in (of / name).iterdir()) for name in ("fd", "task"))
         line = next(it for it in (of / "status").read_text().splitlines() if "RssAnon" in it)

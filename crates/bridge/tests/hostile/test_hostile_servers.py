@@ -24,7 +24,7 @@ DATA = random.Random(27).randbytes(100_000)
 RIGHT = zlib.crc32(DATA)
 #: Size of a piece of a file, bytes, and of one that has a second piece.
 PIECE_BYTES, TWO_PIECES = 32 << 20, (32 << 20) + 5000
-#: What a file holds that a transfer would replace.
+#: Content of a file that a transfer would replace.
 BEFORE = b"as it was"
 #: Seconds after which a client counts as hanging: all of them wait for less than 15.
 HANGS_S = 60
@@ -157,7 +157,7 @@ def put_with(checksum: int | None, **others: int) -> Conversation:
         address, key, length = wire.asked(link)["source"]
         data, status = read_source(link, key, address, length)
         assert (data, status) == (DATA, wire.MOVED)
-        # What lies beside it, and to write to it, is refused, and changes nothing.
+        # Reads beside it, and writes to it, are refused, and change nothing.
         assert read_source(link, key, address + 1, 1 << 30)[1] == wire.BEYOND
         assert read_source(link, key, MOST, 1)[1] == wire.BEYOND
         assert read_source(link, key + 1, address, 1)[1] == wire.NO_SUCH_KEY
