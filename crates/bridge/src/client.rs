@@ -27,6 +27,8 @@ use crate::stage::Stage;
 
 /// Bytes that are read at once for a checksum.
 const STEP_BYTES: u64 = 1 << 16;
+/// Time for a server to answer a question about itself.
+const ANSWER_TIME: Picoseconds = Picoseconds::from_secs(10);
 /// Time after a transfer's deadline for the server to report how it ended.
 const LAST_WORDS: Picoseconds = Picoseconds::from_secs(2);
 
@@ -189,7 +191,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// Lists the names of the server's cards.
     ///
     /// # Errors
-    /// If the connection to the server is lost.
+    /// If the connection to the server is lost, or it does not answer within 10 s.
     pub async fn cards(&self) -> Result<Vec<String>> {
         let names = |reply| if let Reply::Cards(names) = reply { Some(names) } else { None };
         self.ask(&Request::Cards, names).await
@@ -199,7 +201,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// [`MOST_SURVEYED`](crate::messages::MOST_SURVEYED).
     ///
     /// # Errors
-    /// If the connection to the server is lost.
+    /// As [`cards`](Self::cards).
     pub async fn survey(&self) -> Result<Survey> {
         let survey = |reply| if let Reply::Survey(survey) = reply { Some(survey) } else { None };
         self.ask(&Request::Survey, survey).await
@@ -207,17 +209,21 @@ impl<R: Rdma, C: Clock> Client<R, C> {
 
     /// Sends a request that is no transfer, and waits for the reply that `answer` takes.
     async fn ask<T>(&self, request: &Request, answer: impl Fn(Reply) -> Option<T>) -> Result<T> {
-        self.control.send(request).await?;
-        loop {
-            let reply = match self.control.receive::<Reply>("a server's reply").await? {
-                Reply::Failed(failure) => return Err(failure.into()),
-                reply => reply,
-            };
-            // Others are of a transfer that was given up.
-            if let Some(answer) = answer(reply) {
-                return Ok(answer);
+        let asking = async {
+            self.control.send(request).await?;
+            loop {
+                let reply = match self.control.receive::<Reply>("a server's reply").await? {
+                    Reply::Failed(failure) => return Err(failure.into()),
+                    reply => reply,
+                };
+                // Others are of a transfer that was given up.
+                if let Some(answer) = answer(reply) {
+                    return Ok(answer);
+                }
             }
-        }
+        };
+        let end = after(&self.clock, ANSWER_TIME);
+        by(&self.clock, end, Stage::Connection, "waiting for the server to answer", asking).await
     }
 
     /// Moves memory of this node into a card's. The memory must be registered for remote reads.
@@ -421,7 +427,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                     // Nothing may arrive in this node's memory after this.
                     self.control.connection().close().await;
                 }
-                let arrived_bytes = error.arrived_bytes.max(arrived.get());
+                // The server's number may be any.
+                let arrived_bytes = error.arrived_bytes.clamp(arrived.get(), total);
                 Err(error.arrived(arrived_bytes, total))
             }
         }

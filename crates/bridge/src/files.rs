@@ -329,9 +329,11 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     ) -> Result<FileOutcome, FileError> {
         let piece_bytes = self.options.piece_bytes.max(1);
         let has_source = streams.source.is_some();
-        let out = if has_source { Some(self.buffers(&bytes).await?) } else { None };
+        let read = RemoteAccess { read: true, write: false };
+        let out = if has_source { Some(self.buffers(&bytes, read).await?) } else { None };
         let comes_back = !matches!(path, Path::Put(_));
-        let back = if comes_back { Some(self.buffers(&bytes).await?) } else { None };
+        let write = RemoteAccess { read: false, write: true };
+        let back = if comes_back { Some(self.buffers(&bytes, write).await?) } else { None };
         let mut outcome =
             FileOutcome { bytes: bytes.end.saturating_sub(bytes.start), ..FileOutcome::default() };
         let (mut all, mut before) = (Hasher::new(), None);
@@ -386,13 +388,17 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         Ok(outcome)
     }
 
-    /// Allocates and registers memory for the pieces of a call.
-    async fn buffers(&self, bytes: &Range<u64>) -> Result<Buffers<R::Region>> {
+    /// Allocates memory for the pieces of a call, and registers it for what the server has to do.
+    async fn buffers(
+        &self,
+        bytes: &Range<u64>,
+        access: RemoteAccess,
+    ) -> Result<Buffers<R::Region>> {
         let total_bytes = bytes.end.saturating_sub(bytes.start).max(1);
         let piece_bytes = self.options.piece_bytes.clamp(1, total_bytes);
         let most = total_bytes.min(BUFFERS.saturating_mul(piece_bytes));
         let memory = self.rdma.allocate(most, PageSize::Huge).at(Stage::Registration)?;
-        let region = self.rdma.register(&memory, RemoteAccess::READ_WRITE).await;
+        let region = self.rdma.register(&memory, access).await;
         Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
     }
 

@@ -17,6 +17,7 @@ mod error;
 mod files;
 mod fit_command;
 mod halo_command;
+mod http;
 mod interrupt;
 mod items;
 mod lab_command;
@@ -45,10 +46,14 @@ use std::process::ExitCode;
 
 use arguments::{BenchCommand, Cli, Command};
 use clap::Parser;
+use clap::error::ErrorKind;
 use error::{CommandError, Result};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|shown| match shown.kind() {
+        ErrorKind::DisplayVersion => print_version(&shown),
+        _ => shown.exit(),
+    });
     output::measure(cli.wide);
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,6 +63,16 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Prints the version, then the networks that are in the program: libfabric is looked for only here
+/// and where one of its networks is used.
+fn print_version(version: &clap::Error) -> ! {
+    // The first line is out before a library of the machine is opened.
+    let printed = version.print().is_ok()
+        && output::print_unfolded(&format!("networks: {}\n", crosslane::network::summary()))
+            .is_ok();
+    std::process::exit(i32::from(!printed))
 }
 
 fn run(command: &Command) -> Result<()> {

@@ -502,8 +502,11 @@ fn the_security_page_names_tests_that_exist() {
     let rows = page.text.lines().filter(|line| line.starts_with("| can"));
     for test in rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next()) {
         for name in test.split('`').skip(1).step_by(2) {
-            let code = format!("fn {name}(");
-            if !tree.iter().any(|file| file.ending() == "rs" && file.text.contains(&code)) {
+            let codes = [("rs", format!("fn {name}(")), ("py", format!("def {name}("))];
+            let has = |file: &TextFile| {
+                codes.iter().any(|(ending, it)| file.ending() == *ending && file.text.contains(it))
+            };
+            if !tree.iter().any(has) {
                 wrong.push(format!("{}: no test is called {name}", page.path));
             }
         }

@@ -41,7 +41,7 @@ mod tls;
 pub use clock::MachineClock;
 pub use memory::NetworkMemory;
 pub use network::{Connection, Listener, Network, Region};
-pub use provider::{Provider, ProviderState, providers};
+pub use provider::{Provider, ProviderState, providers, summary};
 pub use tls::{Certificates, SharedKey, Trust};
 
 /// The error of memory that is registered with another network than the connection's.

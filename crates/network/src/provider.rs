@@ -93,6 +93,19 @@ pub fn providers() -> Vec<ProviderState> {
     Provider::ALL.iter().copied().map(state).collect()
 }
 
+/// Returns the networks of this build in one line, with the libfabric that the machine has.
+///
+/// The library is opened, its providers are not: a matter of milliseconds.
+pub fn summary() -> String {
+    if libfabric::IS_LEFT_OUT {
+        return "tls (libfabric was left out by CROSSLANE_NO_LIBFABRIC)".into();
+    }
+    match libfabric::version_found() {
+        Ok(version) => format!("tls, libfabric (libfabric.so.1 {version} found)"),
+        Err(why) => format!("tls, libfabric (not usable here: {why})"),
+    }
+}
+
 /// Availability of a provider on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {

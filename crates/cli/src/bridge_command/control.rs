@@ -7,7 +7,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc as sync;
 use std::time::Duration;
 
 use crosslane::bridge::CardChanges;
@@ -24,6 +23,8 @@ use crate::output;
 
 /// Longest request or answer, bytes.
 const MOST_BYTES: u64 = 8192;
+/// Requests that are carried out at the same time; more wait.
+const MOST_REQUESTS: usize = 64;
 /// Time for a client to say what it wants.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 /// Time for the server to carry it out: transfers of a card that is removed end before.
@@ -40,10 +41,10 @@ enum Request {
 /// The answer: the sentence of an error.
 type Answer = Result<(), String>;
 
-/// A request, for the task that serves.
+/// A request, for the task that serves, and the stream that the answer goes to.
 struct Asked {
     request: Request,
-    answer: sync::Sender<Answer>,
+    stream: UnixStream,
 }
 
 /// Requests at a server's socket.
@@ -82,7 +83,7 @@ impl Control {
         let answering = move || {
             for stream in listener.incoming().flatten() {
                 // Whoever asks and goes has lost nothing.
-                let _ = answer(stream, &ask);
+                let _ = hear(stream, &ask);
             }
         };
         let thread = std::thread::Builder::new().name("crosslane-control".into());
@@ -90,22 +91,26 @@ impl Control {
         Ok(Self(asked))
     }
 
-    /// Carries out what is asked for, one after the other; never ends.
-    pub async fn obey(mut self, changes: &CardChanges, devices: &Devices) {
-        while let Some(Asked { request, answer }) = self.0.next().await {
-            let done = match request {
-                Request::Add { name, device } => {
-                    let added = add(changes, &name, &device).await;
-                    added.map(|device| drop(devices.borrow_mut().insert(name, device)))
-                }
-                Request::Remove { name } => {
-                    let removed = changes.remove(&name).await.map_err(|error| error.to_string());
-                    removed.map(|()| drop(devices.borrow_mut().remove(&name)))
-                }
-            };
-            // Whoever asked may have gone.
-            let _ = answer.send(done);
-        }
+    /// Carries out what is asked for; never ends. A card that is slow to leave keeps no other
+    /// request waiting.
+    pub async fn obey(self, changes: &CardChanges, devices: &Devices) {
+        let obeyed =
+            self.0.for_each_concurrent(MOST_REQUESTS, async |Asked { request, stream }| {
+                let done = match request {
+                    Request::Add { name, device } => {
+                        let added = add(changes, &name, &device).await;
+                        added.map(|device| drop(devices.borrow_mut().insert(name, device)))
+                    }
+                    Request::Remove { name } => {
+                        let removed =
+                            changes.remove(&name).await.map_err(|error| error.to_string());
+                        removed.map(|()| drop(devices.borrow_mut().remove(&name)))
+                    }
+                };
+                // Whoever asked may have gone.
+                let _ = answer(&stream, &done);
+            });
+        obeyed.await;
         std::future::pending().await
     }
 }
@@ -128,25 +133,26 @@ fn read(stream: &UnixStream) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Hears a request, has it carried out, and answers it.
-fn answer(mut stream: UnixStream, ask: &mpsc::UnboundedSender<Asked>) -> std::io::Result<()> {
+/// Answers a request: a sentence, for which the socket of whoever asked has room.
+fn answer(mut stream: &UnixStream, done: &Answer) -> std::io::Result<()> {
+    stream.write_all(&serde_json::to_vec(done)?)
+}
+
+/// Hears a request, and hands it on.
+fn hear(stream: UnixStream, ask: &mpsc::UnboundedSender<Asked>) -> std::io::Result<()> {
     stream.set_read_timeout(Some(REQUEST_TIME))?;
     stream.set_write_timeout(Some(REQUEST_TIME))?;
     if !is_own(&stream)? {
         return Ok(());
     }
-    let done: Answer = match serde_json::from_slice(&read(&stream)?) {
-        Err(error) => Err(format!("no request: {error}")),
+    match serde_json::from_slice(&read(&stream)?) {
+        Err(error) => answer(&stream, &Err(format!("no request: {error}"))),
         Ok(request) => {
-            let (answer, done) = sync::channel();
-            let over = || Err("the server has ended".to_owned());
-            match ask.unbounded_send(Asked { request, answer }) {
-                Ok(()) => done.recv().unwrap_or_else(|_| over()),
-                Err(_) => over(),
-            }
+            // If the server has ended, so does the stream.
+            drop(ask.unbounded_send(Asked { request, stream }));
+            Ok(())
         }
-    };
-    stream.write_all(&serde_json::to_vec(&done)?)
+    }
 }
 
 /// `bridge card`.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,10 +16,10 @@ use serde::Serialize;
 
 use super::arguments::{LogFormat, command_of};
 use crate::error::{CommandError, Result, usage};
+use crate::http::{self, NOT_ALLOWED, NOT_FOUND, Refusal};
 use crate::output;
 
-/// Longest request for the counters, bytes, and time for it.
-const MOST_REQUEST_BYTES: usize = 4096;
+/// Time for a request for the counters.
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 
 /// Events at a server since it began.
@@ -263,8 +262,7 @@ impl Monitor {
         let (monitor, clock) = (self.clone(), clock.clone());
         let answering = move || {
             for stream in listener.incoming().flatten() {
-                // Whoever asks and goes has lost nothing.
-                let _ = monitor.answer(stream, &clock);
+                monitor.answer(stream, &clock);
             }
         };
         let thread = std::thread::Builder::new().name("crosslane-metrics".into());
@@ -272,32 +270,22 @@ impl Monitor {
         Ok(address)
     }
 
-    fn answer(&self, mut stream: TcpStream, clock: &MachineClock) -> std::io::Result<()> {
-        stream.set_read_timeout(Some(REQUEST_TIME))?;
-        stream.set_write_timeout(Some(REQUEST_TIME))?;
-        let mut request = Vec::new();
-        let mut piece = [0; 512];
-        while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-            let got = stream.read(&mut piece)?;
-            request.extend_from_slice(&piece[..got]);
-            if got == 0 || request.len() > MOST_REQUEST_BYTES {
-                return Ok(());
+    fn answer(&self, mut stream: TcpStream, clock: &MachineClock) {
+        let asked = http::read_head(&mut stream, REQUEST_TIME).and_then(|head| {
+            match (head.method.as_str(), head.path.as_str()) {
+                ("GET", "/metrics" | "/") => Ok(()),
+                ("GET", _) => Err(Refusal::new(NOT_FOUND, "the counters are at /metrics")),
+                _ => Err(Refusal::new(NOT_ALLOWED, "the counters are read by GET")),
             }
+        });
+        if let Err(refusal) = asked {
+            return http::refuse(&mut stream, &refusal);
         }
-        let is_known = [&b"GET /metrics "[..], b"GET / "].iter().any(|it| request.starts_with(it));
         let processor = clock.processor_time().map(Picoseconds::as_seconds);
-        let (status, text) = match is_known {
-            true => ("200 OK", lock(&self.counters).text(processor)),
-            false => ("404 Not Found", "the counters are at /metrics\n".to_owned()),
-        };
+        let text = lock(&self.counters).text(processor);
         let kind = "text/plain; version=0.0.4; charset=utf-8";
-        let head = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n",
-            text.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(text.as_bytes())
+        // Whoever asks and goes has lost nothing.
+        let _ = http::write_whole(&mut stream, http::OK, kind, text.as_bytes());
     }
 }
 

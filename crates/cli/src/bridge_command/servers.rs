@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use crosslane::bridge::messages::Survey;
+use crosslane::bridge::messages::{Survey, one_line};
 use crosslane::bridge::{CardAddress, CardName, Client, is_loopback};
 use crosslane::host::{Clock, Rdma};
 use crosslane::network::{MachineClock, Network};
@@ -135,7 +135,12 @@ async fn ask(arguments: &ClientArguments, server: &str) -> Result<Answer> {
     let answer_us = client.clock().now().since(begun).as_seconds() * 1e6;
     let network = client.rdma().name();
     client.close().await;
-    Ok(Answer { network, answer_us, survey: survey? })
+    let mut survey = survey?;
+    for card in &mut survey.cards {
+        // Names are shown, and may be anything.
+        card.name = one_line(&card.name);
+    }
+    Ok(Answer { network, answer_us, survey })
 }
 
 /// Asks all servers at the same time; the answers are in their order.

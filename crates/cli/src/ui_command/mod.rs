@@ -3,7 +3,6 @@
 //!
 //! Read first: [`site`], the requests that are answered, then [`questions`].
 
-mod http;
 mod page;
 mod questions;
 mod site;

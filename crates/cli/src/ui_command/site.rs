@@ -19,16 +19,18 @@ use crosslane::host::{hex, lock};
 use crosslane::pcie::units::Picoseconds;
 use crosslane::results::DirectionLoad;
 
-use super::http::{
-    BAD_REQUEST, BUSY, FORBIDDEN, Head, NOT_ALLOWED, NOT_FOUND, OK, Refusal, SEE_OTHER, read_head,
-    refuse, write_head, write_whole,
-};
 use super::page::{INDEX, PageFiles};
 use super::questions::{MAX_QUESTION_BYTES, Progressed, Questions, line_of};
 use crate::error::{CommandError, Result};
+use crate::http::{
+    BAD_REQUEST, BUSY, FORBIDDEN, Head, NOT_ALLOWED, NOT_FOUND, OK, Refusal, SEE_OTHER, read_head,
+    refuse, write_head, write_whole,
+};
 
 /// Most connections, and questions whose asker has gone, at once: a page has about ten.
 const MAX_CONNECTIONS: usize = 256;
+/// Time for a request to arrive, head and body.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// Time between two lines about a run.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two answers to whether progress is due.
@@ -168,7 +170,7 @@ impl Site {
 /// Answers a request.
 fn answer(place: &Arc<Place>, stream: &mut TcpStream) -> std::result::Result<(), Refusal> {
     let site = &place.0;
-    let head = read_head(stream)?;
+    let head = read_head(stream, REQUEST_TIME)?;
     let path = site.admitted(&head)?;
     let Some(path) = path else {
         let root = site.root();

@@ -244,6 +244,7 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
         assert!(counters.lines().any(|one| one == line), "{line}: {counters}");
     }
     assert!(get("/other").starts_with("HTTP/1.1 404"));
+    assert!(get("/metrics HTTP/1.1\r\nHost: twice").starts_with("HTTP/1.1 400"));
     let pool = succeed(client(format!("pool {} --network tls", server.address)));
     let cards = pool["servers"][0]["cards"].as_array().expect("a list");
     assert_eq!((&cards[0]["name"], &cards[0]["memory_bytes"]), (&"fpga0".into(), &65_536.into()));

@@ -234,7 +234,7 @@ fn shm_transfers_survive_sigkill() {
 }
 
 /// A frame of transport `tls`: its kind, number and key of the connection, address, and bytes.
-fn frame(kind: u8, (id, key): (u64, u64), address: u64, body: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, (id, key): (u64, u64), address: u64, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind, 0, 0, 0];
     bytes.extend((body.len() as u32).to_le_bytes());
     bytes.extend([id, key, address].into_iter().flat_map(u64::to_le_bytes));

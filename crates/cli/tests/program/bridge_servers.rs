@@ -3,13 +3,18 @@
 //! found by name.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crosslane::bridge::Path;
+use crosslane::bridge::messages::{Hello, MAGIC, Request, TransferRequest, VERSION, encode};
+use crosslane::host::RemoteMemory;
+
 use crate::bridge::{MIB, Server, assert_same, client, file, folder, program, succeed};
+use crate::bridge_kills::frame;
 use crate::run::{Run, document};
 use crate::served::Served;
 
@@ -166,6 +171,65 @@ fn cards_are_added_and_removed_by_a_local_socket() {
     assert!(error.contains("refused"), "{error}");
     let _server = memory(&format!("--device other=mem:1M --control {socket}"));
     done("remove other".to_owned());
+}
+
+/// A client that has begun a put to a card, and never answers the server's read.
+fn silent_client(address: &str, card: &str) -> TcpStream {
+    let hello =
+        Hello { magic: MAGIC, version: VERSION, name: "silent".to_owned(), handshake: Vec::new() };
+    let source = Some(RemoteMemory { address: 0, key: 1, bytes: 1 << 20 });
+    let put = TransferRequest::new(Path::ToFpga, card, 0, 1 << 20);
+    let put = TransferRequest { source, time_ps: 60 * 1_000_000_000_000, ..put };
+    let put = encode(&Request::Transfer(Box::new(put))).expect("it is short");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let join = frame(0, (27, 27), 1 << 32, &[]);
+    let hello = frame(2, (0, 0), 0, &encode(&hello).expect("it is short"));
+    let all = [join, hello, frame(2, (0, 0), 0, &put)].concat();
+    stream.write_all(&all).expect("it reads");
+    loop {
+        let mut head = [0; 32];
+        stream.read_exact(&mut head).expect("the server begins the transfer");
+        if head[0] == 5 {
+            return stream;
+        }
+        let length = u32::from_le_bytes(head[4..8].try_into().expect("four bytes"));
+        stream.read_exact(&mut vec![0; length as usize]).expect("the rest of it");
+    }
+}
+
+/// Tried a few times: a client that was told that its card goes has a second to leave by itself.
+#[test]
+fn a_card_that_is_slow_to_leave_delays_no_other() {
+    let folder = folder("slow");
+    let socket = folder.join("socket");
+    let server = memory(&format!("--device first=null: --control {}", socket.display()));
+    let ask = |request: String| {
+        let mut stream = UnixStream::connect(&socket).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        stream
+    };
+    let answer = |mut stream: UnixStream| {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert_eq!(answer, r#"{"Ok":null}"#);
+    };
+    let add = |name: &str| ask(format!(r#"{{"add":{{"name":"{name}","device":"null:"}}}}"#));
+    let has_overtaken = (0..8).any(|number| {
+        answer(add("slow"));
+        let client = silent_client(&server.address, "slow");
+        let leaving = ask(r#"{"remove":{"name":"slow"}}"#.to_owned());
+        answer(add(&format!("other{number}")));
+        leaving.set_nonblocking(true).expect("it can be");
+        let is_leaving = (&leaving).read(&mut [0; 1]).is_err();
+        leaving.set_nonblocking(false).expect("it can be");
+        drop(client);
+        if is_leaving {
+            answer(leaving);
+        }
+        is_leaving
+    });
+    assert!(has_overtaken, "each request waits for the one before it");
 }
 
 #[test]

@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::bridge::Server;
 use crate::device::{machine_that_binds, on_machine};
 use crate::run::{
-    Run, assert_refused, command, document, folder, json_of, run, stdout_as_written, stdout_of,
+    Run, assert_refused, command, document, folder, json_of, run, run_well, stdout_as_written,
+    stdout_of,
 };
 
 /// Every command that has a help page.
@@ -242,6 +243,24 @@ fn json_contains_the_number_of_its_schema() {
     }
     let providers: Value = stdout_of("bridge providers --json").parse().unwrap();
     assert!(providers.is_array(), "a list has no place for it: {providers}");
+}
+
+#[test]
+fn the_version_names_the_networks() {
+    let first = concat!("crosslane ", env!("CARGO_PKG_VERSION"), "\nnetworks: tls, libfabric (");
+    for flag in ["-V", "--version"] {
+        let said = run_well(flag).stdout;
+        assert!(said.starts_with(first), "{said}");
+        assert!(said.ends_with(" found)\n") && said.contains("libfabric.so.1 1."), "{said}");
+    }
+    // A machine whose libfabric cannot be loaded.
+    let folder = folder("the_version_names_the_networks");
+    std::fs::write(folder.join("libfabric.so.1"), "no library").unwrap();
+    let said = Run::of(command("--version").env("LD_LIBRARY_PATH", &folder));
+    assert_eq!(said.code, 0, "{said:?}");
+    let why = format!("{first}not usable here: {}", folder.join("libfabric.so.1").display());
+    assert!(said.stdout.starts_with(&why), "{said:?}");
+    assert!(said.stdout.ends_with(" (Debian: package libfabric1))\n"), "{said:?}");
 }
 
 #[test]

@@ -12,6 +12,9 @@ use super::abi::{self, Api};
 
 static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
 
+/// The program was built to do without the library (`build.rs` says so when it is).
+pub const IS_LEFT_OUT: bool = cfg!(no_libfabric);
+
 /// Returns the functions of the library.
 ///
 /// # Panics
@@ -107,25 +110,51 @@ impl Drop for KeptSignals {
 #[derive(Clone, Copy, Debug)]
 pub struct Library(());
 
-/// Loads the library the first time; returns the reason if it fails.
+/// Loads the library and its providers the first time; returns the reason if it fails.
 pub fn load() -> Result<Library, String> {
-    if option_env!("CROSSLANE_NO_LIBFABRIC").is_some_and(|value| value != "0") {
-        return Err("it was built with CROSSLANE_NO_LIBFABRIC set".into());
-    }
     let loaded = LOADED.get_or_init(|| {
-        // libfabric caches registrations of memory that is no longer used, and notices new memory
-        // at the same addresses by watching the C library's calls. This program makes its mappings
-        // by direct system calls, so an adapter would keep using the old pages. Registrations here
-        // are kept as long as needed anyway.
-        // SAFETY: only a concurrent read of the environment without the standard library's lock
-        // could conflict; the only such reader is the library about to be loaded.
-        unsafe { std::env::set_var("FI_MR_CACHE_MAX_COUNT", "0") };
-        open().map_err(|why| format!("{why} (Debian: package libfabric1)"))
+        let api = found()?;
+        let _kept = KeptSignals::keep();
+        let mut info = ptr::null_mut();
+        let flags = abi::PROV_ATTR_ONLY;
+        let version = abi::API_VERSION;
+        // SAFETY: the first question loads the providers; its answer is freed at once.
+        unsafe {
+            if (api.getinfo)(version, ptr::null(), ptr::null(), flags, ptr::null(), &mut info) == 0
+            {
+                (api.freeinfo)(info);
+            }
+        }
+        Ok(api)
     });
     loaded.as_ref().map(|_| Library(())).map_err(Clone::clone)
 }
 
-/// Loads the library and its providers.
+/// Returns the version of the library that is installed, such as 1.17, without asking it for its
+/// providers; or the reason why none can be loaded.
+pub fn version_found() -> Result<String, String> {
+    // SAFETY: the call only returns a number.
+    found().map(|api| version_text(unsafe { (api.version)() }))
+}
+
+/// Opens the library, without its providers.
+fn found() -> Result<Api, String> {
+    if IS_LEFT_OUT {
+        return Err("it was built with CROSSLANE_NO_LIBFABRIC set".into());
+    }
+    // libfabric caches registrations of memory that is no longer used, and notices new memory
+    // at the same addresses by watching the C library's calls. This program makes its mappings
+    // by direct system calls, so an adapter would keep using the old pages. Registrations here
+    // are kept as long as needed anyway.
+    if std::env::var_os("FI_MR_CACHE_MAX_COUNT").is_none_or(|count| count != "0") {
+        // SAFETY: only a concurrent read of the environment without the standard library's lock
+        // could conflict; the only such reader is the library that is about to be loaded.
+        unsafe { std::env::set_var("FI_MR_CACHE_MAX_COUNT", "0") };
+    }
+    open().map_err(|why| format!("{why} (Debian: package libfabric1)"))
+}
+
+/// Opens the library and looks at its version.
 fn open() -> Result<Api, String> {
     let _kept = KeptSignals::keep();
     // SAFETY: libfabric may be loaded at any time; the name ends in a zero.
@@ -143,23 +172,16 @@ fn open() -> Result<Api, String> {
     if unsafe { (api.version)() } < abi::API_VERSION {
         return Err("the libfabric that is installed is older than 1.17".into());
     }
-    let mut info = ptr::null_mut();
-    let flags = abi::PROV_ATTR_ONLY;
-    // SAFETY: the first question loads the providers; its answer is freed at once.
-    unsafe {
-        if (api.getinfo)(abi::API_VERSION, ptr::null(), ptr::null(), flags, ptr::null(), &mut info)
-            == 0
-        {
-            (api.freeinfo)(info);
-        }
-    }
     Ok(api)
 }
 
 /// Returns the version of the loaded library, such as 1.17.
 pub fn version(_: Library) -> String {
     // SAFETY: the call only returns a number.
-    let version = unsafe { (api().version)() };
+    version_text(unsafe { (api().version)() })
+}
+
+fn version_text(version: u32) -> String {
     format!("{}.{}", version >> 16, version & 0xffff)
 }
 

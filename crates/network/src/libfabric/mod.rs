@@ -42,6 +42,7 @@ use endpoint::Far;
 use guard::Guard;
 use joining::Backlog;
 use library::{FiError, ProviderOptions};
+pub use library::{IS_LEFT_OUT, version_found};
 use raw::RawNetwork;
 use shared::Running;
 use state::{Command, State};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! HTTP/1.1 as far as a page on the same machine needs it: one request for each connection, whose
-//! head crate `httparse` reads. Every length is bounded, and no peer is waited for without end.
+//! HTTP/1.1 as far as programs on the same machine need it (`crosslane ui`, `bridge serve
+//! --metrics`): one request for each connection, whose head crate `httparse` reads. Every length is
+//! bounded, and no peer is waited for without end.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,8 +11,6 @@ use std::time::{Duration, Instant};
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Most header fields of a request.
 const MAX_FIELDS: usize = 64;
-/// Time for a request to arrive, head and body.
-const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// Time for a peer to take what is written.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 /// Bytes and time of a refused request that are still read, so that the peer sees the answer
@@ -77,12 +76,12 @@ pub struct Head {
     end: Instant,
 }
 
-/// Reads the head of a request.
+/// Reads the head of a request, which has this time to arrive, with its body.
 ///
 /// # Errors
 /// A head that is broken, too long, or late.
-pub fn read_head(stream: &mut TcpStream) -> Result<Head, Refusal> {
-    let end = Instant::now() + REQUEST_TIME;
+pub fn read_head(stream: &mut TcpStream, time: Duration) -> Result<Head, Refusal> {
+    let end = Instant::now() + time;
     let mut bytes = Vec::with_capacity(1 << 10);
     loop {
         if let Some(head) = parsed(&bytes, end)? {
