@@ -244,12 +244,10 @@ impl Shared {
         }
         let empty = || Gathered { since: now, streams: (0..count).map(|_| None).collect() };
         let gathered = incomplete.entry((id, key)).or_insert_with(empty);
+        let is_alike = gathered.streams.len() == count as usize;
         match gathered.streams.get_mut(number as usize) {
-            Some(place) if place.is_none() => *place = Some((wire, incoming)),
+            Some(place) if is_alike && place.is_none() => *place = Some((wire, incoming)),
             _ => return Err(ErrorKind::InvalidData.into()),
-        }
-        if gathered.streams.len() != count as usize {
-            return Err(ErrorKind::InvalidData.into());
         }
         if gathered.streams.iter().any(Option::is_none) {
             return Ok(None);

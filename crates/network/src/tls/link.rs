@@ -29,8 +29,9 @@ use crate::inbox::{Inbox, WINDOW};
 const MOST_OPERATIONS: usize = 4096;
 /// Most reads of the other end that are not answered yet.
 const MOST_ANSWERS: usize = MOST_OPERATIONS;
-/// Most bytes of frames without data that wait to be sent: an end that takes none is given up.
-const MOST_QUEUED_BYTES: usize = 4 << 20;
+/// Most bytes of frames without data that wait to be sent, twice what an end may cause that keeps
+/// the rules: one that takes none is given up.
+const MOST_QUEUED_BYTES: usize = 1 << 20;
 /// Bytes of frames without data that are sent at once.
 const GATHERED_BYTES: usize = 16 << 10;
 
