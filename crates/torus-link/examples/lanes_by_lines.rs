@@ -14,7 +14,7 @@
 //! state (0 disabled, 1 align, 2 confirm, 3 up, 4 failed), 1 if alignment begins anew; session,
 //! session seen and stage of the set to send; datagrams of the far receive buffers once known; good
 //! sets, those that know this end, sent sets, idle columns, misfits, errors, skewed sets, damaged
-//! frames; losses.
+//! frames, columns in this state and since the last good set; losses.
 
 use crosslane_torus_link::code::{Code, Symbol};
 use crosslane_torus_link::lanes::{
@@ -143,6 +143,7 @@ impl Training {
         let counts = [
             progress.good_sets, progress.knowing_sets, progress.sent_sets, progress.idle_in_a_row,
             progress.misfits, progress.errors, progress.skewed, progress.damaged_in_a_row,
+            progress.columns_in_state, progress.columns_since_good,
         ];
         let numbers = first.into_iter().chain(counts.map(u64::from));
         let numbers = numbers.chain([self.bring_up.losses()]);

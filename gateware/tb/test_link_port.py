@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_link_port: two ports over cables of bits, with clocks of their own. Every datagram comes
+once and in order, and in each clock of all tests the training of both ports is that of crate
+`torus-link` (`tops/link_ports.sv` writes down what it sees and does)."""
+
+import os
+import random
+from pathlib import Path
+
+import cocotb
+import link_reference
+import pytest
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge
+from packed import part
+from simulate import ALL, SEED, simulate
+
+CHANNELS = 8
+DISABLED, ALIGN, CONFIRM, UP, FAILED = range(5)
+PERIOD_PS = 40_000
+PPM_PS = PERIOD_PS * 300 // 1_000_000
+MAX_SKEW_BITS = 70
+# Fields of the packed counters, the lowest bits first.
+LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
+DATAGRAM_BYTES, COMMAND_BYTES = 136, 8
+ACKNOWLEDGE = 8
+# Most that counters of the reference matter: good, knowing and sent sets, columns in a state.
+LIMITS = {6: 8, 7: 8, 8: 16, 14: 2047}
+
+
+class Ports:
+    """Both ports, their cable and their traffic."""
+
+    def __init__(self, dut, seed: random.Random):
+        self.dut, self.seed = dut, seed
+        self.lanes, self.symbols = int(os.environ["LANES"]), int(os.environ["SYMBOLS"])
+        self.delays = [[40] * self.lanes, [40] * self.lanes]
+        self.sessions = [seed.randrange(1 << 16), seed.randrange(1 << 16)]
+
+    def drive(self, name: str, *values: int) -> None:
+        """Sets an input of both ports."""
+        port = getattr(self.dut, name)
+        bits = len(port) // 2
+        port.value = values[0] | values[1] << bits
+
+    def lane_delays(self, number: int, delays: list[int]) -> None:
+        """Sets the delays of the lanes on the way from a port."""
+        self.delays[number] = list(delays)
+        both = [d for one in self.delays for d in one]
+        self.dut.delay.value = int.from_bytes(bytes(both), "little")
+
+    async def begin(self, ppm: tuple[int, int] = (0, 0), enable: bool = True) -> None:
+        """Resets both ports, with clocks that differ from the nominal one, and enables them."""
+        self.clocks = [
+            Clock(clock, PERIOD_PS + PPM_PS * ppm[n] // 300, unit="ps")
+            for n, clock in enumerate((self.dut.clk_0, self.dut.clk_1))
+        ]
+        for name in ("retrain", "is_cut", "is_noisy", "error_odds", "active", "ends"):
+            self.drive(name, 0, 0)
+        self.drive("accepts", 255, 255)
+        self.drive("enable", 0, 0)
+        self.drive("rst", 1, 1)
+        self.drive("first_session", *self.sessions)
+        for n in range(2):
+            self.lane_delays(n, self.delays[n])
+        self.dut.clk_0.value = self.dut.clk_1.value = self.dut.flush.value = 0
+        for clock in self.clocks:
+            clock.start()
+        await self.step(10)
+        self.drive("rst", 0, 0)
+        await self.step(20)
+        if enable:
+            self.drive("enable", 1, 1)
+
+    async def step(self, clocks: int) -> None:
+        """Lets clocks of port 0 go by."""
+        await ClockCycles(self.dut.clk_0, clocks, rising=False)
+
+    async def until(self, condition, clocks: int) -> int:
+        """Waits for a condition, which must hold within these clocks; about how long it took."""
+        for waited in range(0, clocks, 16):
+            if condition():
+                return waited
+            await self.step(16)
+        raise AssertionError(f"not within {clocks} clocks: state {self.states()}")
+
+    def states(self) -> list[int]:
+        """Training states of both ports."""
+        return [part(self.dut.state.value, 3, n) for n in range(2)]
+
+    def are_up(self) -> bool:
+        """Whether both ports are up."""
+        return self.states() == [UP, UP]
+
+    def counted(self, number: int) -> dict[str, int]:
+        """The counters of a port's lanes."""
+        vector = part(self.dut.lane_counters.value, 32 * len(LANE_COUNTERS), number)
+        return {name: vector >> 32 * n & 0xFFFF_FFFF for n, name in enumerate(LANE_COUNTERS)}
+
+    def lane_errors(self, number: int) -> list[int]:
+        """Symbols with errors of each lane of a port."""
+        vector = part(self.dut.lane_errors.value, 32 * self.lanes, number)
+        return [part(vector, 32, lane) for lane in range(self.lanes)]
+
+    def datagrams(self, name: str, number: int) -> list[int]:
+        """Datagrams of each channel that a port has sent, or taken."""
+        vector = part(getattr(self.dut, name).value, 32 * CHANNELS, number)
+        return [part(vector, 32, channel) for channel in range(CHANNELS)]
+
+    async def all_comes(self, clocks: int = 12_000) -> list[int]:
+        """Ends the traffic; all of it must come, once and in order. Returns how much has."""
+        self.drive("ends", 3 & 1, 1)
+
+        def is_done():
+            pairs = [(self.datagrams("sent", n), self.datagrams("taken", 1 - n)) for n in range(2)]
+            return all(one == other for one, other in pairs) and int(self.dut.is_settled.value) == 3
+
+        await self.until(is_done, clocks)
+        await self.step(100)
+        assert is_done()
+        assert int(self.dut.wrong.value) == 0
+        self.drive("ends", 0, 0)
+        return [sum(self.datagrams("taken", n)) for n in range(2)]
+
+    async def reset(self, number: int) -> None:
+        """Resets a port alone."""
+        self.sessions[number] = (self.sessions[number] + 1) % (1 << 16)
+        self.drive("first_session", *self.sessions)
+        self.drive("rst", number == 0, number == 1)
+        await self.step(10)
+        self.drive("rst", 0, 0)
+
+    async def end(self) -> None:
+        """Compares all that training did in this test with the reference."""
+        self.dut.flush.value = 1
+        await self.step(8)
+        for n in range(2):
+            assert compare_training(n, self.lanes) > 100
+
+
+# How much of the file of each port earlier tests have compared.
+READ = [0, 0]
+CHANNEL_DATAGRAMS = 16
+
+
+def compare_training(number: int, lanes: int) -> int:
+    """Compares the new clocks of a port with the reference, and returns their number."""
+    with Path(f"training-{number}.txt").open() as file:
+        file.seek(READ[number])
+        text = file.read()
+    # From a reset on.
+    begin, end = text.index("reset"), text.rindex("\n") + 1
+    READ[number] += end
+    clocks = 0
+    for one in text[begin:end].split("reset ")[1:]:
+        session, *lines = one.splitlines()
+        rows = [line.split("|") for line in lines]
+        first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session}"
+        answers = link_reference.lanes(first, [row[0] for row in rows])
+        losses = 0
+        for at, (answer, row, behind) in enumerate(zip(answers, rows, rows[1:], strict=False)):
+            wanted = [int(word) for word in answer.split()]
+            wanted = [min(value, LIMITS.get(k, value)) for k, value in enumerate(wanted)]
+            losses += int(behind[2])
+            state, *others = (int(word) for word in behind[3].split())
+            found = [state, int(row[1]), *others, losses]
+            # The stage of the sets to send.
+            found.insert(4, 2 if state == CONFIRM else 1)
+            assert found == wanted, f"port {number}, clock {at} of {first}: {row[0]}: {found}, not {wanted}"
+        clocks += len(rows)
+    return clocks
+
+
+def cases(few: int) -> int:
+    """Number of random cases."""
+    return 10 * few if ALL else few
+
+
+def skewed(seed: random.Random, lanes: int, least: int = 0) -> list[int]:
+    """Delays of lanes whose skew is at the limit."""
+    delays = [least + seed.randrange(MAX_SKEW_BITS + 1) for _ in range(lanes)]
+    if lanes > 1:
+        first, last = seed.sample(range(lanes), 2)
+        delays[first], delays[last] = least, least + MAX_SKEW_BITS
+    return delays
+
+
+@cocotb.test()
+async def comes_up_with_skew_and_clocks_apart(dut):
+    ports = Ports(dut, random.Random(f"{SEED} up"))
+    for n in range(2):
+        ports.lane_delays(n, skewed(ports.seed, ports.lanes))
+    await ports.begin((300, -300))
+    # 464 columns without latency: docs/torus-link.md.
+    assert await ports.until(ports.are_up, 700) <= 640
+    ports.drive("active", 255, 255)
+    await ports.step(3_000)
+    taken = await ports.all_comes()
+    assert min(taken) > 3_000 * ports.lanes // DATAGRAM_BYTES * 9 // 10
+    assert [ports.counted(n)["losses"] for n in range(2)] == [0, 0]
+    await ports.end()
+
+
+@pytest.mark.parametrize(("lanes", "symbols"), [(8, 2)])
+def test_link_port(lanes, symbols):
+    run(lanes, symbols)
+
+
+def run(lanes: int, symbols: int, tests: str | None = None) -> None:
+    """Simulates two ports."""
+    environment = {"LINK_REFERENCE": link_reference.key()}
+    parameters = {"LANES": lanes, "SYMBOLS": symbols}
+    simulate(__file__, "link_ports", parameters, tests=tests, environment=environment)
