@@ -11,7 +11,8 @@ import cocotb
 import link_reference
 import pytest
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import ClockCycles
+from cocotb.utils import get_sim_time
 from packed import part
 from simulate import ALL, SEED, simulate
 
@@ -24,8 +25,6 @@ MAX_SKEW_BITS = 70
 LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
 DATAGRAM_BYTES, COMMAND_BYTES = 136, 8
 ACKNOWLEDGE = 8
-# Most that counters of the reference matter: good, knowing and sent sets, columns in a state.
-LIMITS = {6: 8, 7: 8, 8: 16, 14: 2047}
 
 
 class Ports:
@@ -107,7 +106,7 @@ class Ports:
         vector = part(getattr(self.dut, name).value, 32 * CHANNELS, number)
         return [part(vector, 32, channel) for channel in range(CHANNELS)]
 
-    async def all_comes(self, clocks: int = 12_000) -> list[int]:
+    async def all_comes(self) -> list[int]:
         """Ends the traffic; all of it must come, once and in order. Returns how much has."""
         self.drive("ends", 1, 1)
 
@@ -115,7 +114,8 @@ class Ports:
             pairs = [(self.datagrams("sent", n), self.datagrams("taken", 1 - n)) for n in range(2)]
             return all(one == other for one, other in pairs) and int(self.dut.is_settled.value) == 3
 
-        await self.until(is_done, clocks)
+        # Both ends are known to agree a few times `refresh` later.
+        await self.until(is_done, 4 * int(os.environ["REFRESH"]) + 8_000)
         await self.step(100)
         assert is_done()
         assert int(self.dut.wrong.value) == 0
@@ -154,19 +154,13 @@ def compare_training(number: int, lanes: int) -> int:
     clocks = 0
     for one in text[begin:end].split("reset ")[1:]:
         session, *lines = one.splitlines()
-        rows = [line.split("|") for line in lines]
+        # What comes, whether alignment begins anew; the state is that before, so of the line above.
+        rows = [line.split("|", 2) for line in lines]
         first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session}"
         answers = link_reference.lanes(first, [row[0] for row in rows])
-        losses = 0
-        for at, (answer, row, behind) in enumerate(zip(answers, rows, rows[1:], strict=False)):
-            wanted = [int(word) for word in answer.split()]
-            wanted = [min(value, LIMITS.get(k, value)) for k, value in enumerate(wanted)]
-            losses += int(behind[2])
-            state, *others = (int(word) for word in behind[3].split())
-            found = [state, int(row[1]), *others, losses]
-            # The stage of the sets to send.
-            found.insert(4, 2 if state == CONFIRM else 1)
-            assert found == wanted, f"port {number}, clock {at} of {first}: {row[0]}: {found}, not {wanted}"
+        for at, (row, behind) in enumerate(zip(rows, rows[1:], strict=False)):
+            found = f"{row[1]}|{behind[2]}"
+            assert found == answers[at], f"port {number}, clock {at} of {first}: {row[0]}"
         clocks += len(rows)
     return clocks
 
@@ -198,6 +192,7 @@ async def prepared(dut, name: str, ppm: tuple[int, int] = (0, 0)) -> Ports:
 @cocotb.test()
 async def comes_up_with_skew_and_clocks_apart(dut):
     ports = Ports(dut, random.Random(f"{SEED} up"))
+    begun_ps = get_sim_time("ps")
     for n in range(2):
         ports.lane_delays(n, skewed(ports.seed, ports.lanes))
     await ports.begin((300, -300))
@@ -205,14 +200,13 @@ async def comes_up_with_skew_and_clocks_apart(dut):
     assert await ports.until(ports.are_up, 700) <= 640
     # As far apart as clocks may be, for some skip sets: nothing slips, columns are dropped or doubled.
     ports.drive("active", 255, 255)
-    clocks = 40_000 if ports.lanes == 8 else 12_000
-    await ports.step(clocks)
+    await ports.step(20_000)
     await ports.all_comes()
     counted = [ports.counted(n) for n in range(2)]
     assert [one["losses"] for one in counted] == [0, 0]
     assert [one["slipped"] for one in counted] == [0, 0]
     # Port 0 is slower by 600 ppm, less what its buffer takes.
-    apart = clocks * 600 // 1_000_000
+    apart = (get_sim_time("ps") - begun_ps) / PERIOD_PS * 600 / 1_000_000
     assert apart - 7 <= counted[0]["dropped"] <= apart + 7 and counted[0]["doubled"] == 0
     assert apart - 7 <= counted[1]["doubled"] <= apart + 7 and counted[1]["dropped"] == 0
     assert all(sum(ports.lane_errors(n)) == 0 for n in range(2))
@@ -224,8 +218,9 @@ async def wrong_bits_lose_nothing(dut):
     ports = await prepared(dut, "bits", (-300, 300))
     ports.drive("active", 255, 255)
     for _ in range(cases(3)):
-        # About one bit in 1e5 to 1e4.
-        odds = [ports.seed.choice([1, 2, 8]) * (1 << 32) // 10_000 for _ in range(2)]
+        # About one bit in 1e5 to 1e4; fewer lanes have fewer frames.
+        most = [1, 2, 8] if ports.lanes == 8 else [20]
+        odds = [ports.seed.choice(most) * (1 << 32) // 10_000 for _ in range(2)]
         ports.drive("error_odds", *odds)
         await ports.step(3_000)
     ports.drive("error_odds", 0, 0)
@@ -369,7 +364,7 @@ async def an_end_reset_alone_is_seen(dut):
 async def full_rate(dut):
     ports = await prepared(dut, "rate", (0, 0))
     datagram = DATAGRAM_BYTES // ports.lanes
-    window = 1_283 * 34
+    window = 1_283 * 17
     for active in ((255, 0), (255, 255)):
         ports.drive("active", *active)
         await ports.step(20 * datagram)

@@ -10,11 +10,12 @@
 //!
 //! `bring-up`: each line is a clock, with words in this order, each if it happens: `e` enabled, `d`
 //! disabled, `r` trains again, `sN` a training set of stage N has been sent, and always the column
-//! that comes: `c` with digits as above, or `c-` without alignment. The answer has numbers: the
-//! state (0 disabled, 1 align, 2 confirm, 3 up, 4 failed), 1 if alignment begins anew; session,
-//! session seen and stage of the set to send; datagrams of the far receive buffers once known; good
-//! sets, those that know this end, sent sets, idle columns, misfits, errors, skewed sets, damaged
-//! frames, columns in this state and since the last good set; losses.
+//! that comes: `c` with digits as above, or `c-` without alignment. The answer has, divided by `|`:
+//! 1 if alignment begins anew; 1 if the link was lost; the state (0 disabled, 1 align, 2 confirm, 3
+//! up, 4 failed), session, session seen and stage of the set to send, datagrams of the far receive
+//! buffers once known, and counts, at most those that matter: good sets, those that know this end,
+//! sent sets, idle columns, misfits, errors, skewed sets, damaged frames, columns in this state and
+//! since the last good set.
 
 use crosslane_torus_link::code::{Code, Symbol};
 use crosslane_torus_link::lanes::{
@@ -110,6 +111,7 @@ impl Training {
 
     fn clock(&mut self, line: &str) -> Outcome<String> {
         let mut restarts = false;
+        let losses = self.bring_up.losses();
         for word in line.split(' ') {
             let (kind, rest) = word.split_at(1);
             match kind {
@@ -132,22 +134,26 @@ impl Training {
         }
         let set = self.bring_up.training_set();
         let progress = self.bring_up.progress();
-        let first = [
-            self.bring_up.state() as u64,
-            u64::from(restarts),
-            u64::from(set.session),
-            u64::from(set.seen),
-            u64::from(set.stage),
-            u64::from(self.far_channel_datagrams),
+        let now = [
+            self.bring_up.state() as u32,
+            set.session.into(),
+            set.seen.into(),
+            set.stage.into(),
+            self.far_channel_datagrams.into(),
+            progress.good_sets.min(8),
+            progress.knowing_sets.min(8),
+            progress.sent_sets.min(16),
+            progress.idle_in_a_row,
+            progress.misfits,
+            progress.errors,
+            progress.skewed,
+            progress.damaged_in_a_row,
+            progress.columns_in_state.min(2_047),
+            progress.columns_since_good,
         ];
-        let counts = [
-            progress.good_sets, progress.knowing_sets, progress.sent_sets, progress.idle_in_a_row,
-            progress.misfits, progress.errors, progress.skewed, progress.damaged_in_a_row,
-            progress.columns_in_state, progress.columns_since_good,
-        ];
-        let numbers = first.into_iter().chain(counts.map(u64::from));
-        let numbers = numbers.chain([self.bring_up.losses()]);
-        Ok(numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(" "))
+        let now = now.map(|number| number.to_string()).join(" ");
+        let was_lost = self.bring_up.losses() - losses;
+        Ok(format!("{}|{was_lost}|{now}", u8::from(restarts)))
     }
 }
 

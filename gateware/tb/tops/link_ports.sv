@@ -193,9 +193,9 @@ module link_ports
         if (link_port.lanes.stage_2_sent) $fwrite(file, "s2 ");
         if (present) $fwrite(file, "c%x", column);
         else $fwrite(file, "c-");
-        $fwrite(file, "|%0d|%0d|%0d %0d %0d %0d", link_port.column_restart, link_port.lanes.lost,
-                state[n], link_port.session, link_port.session_seen,
-                link_port.far_channel_datagrams);
+        $fwrite(file, "|%0d|%0d|%0d %0d %0d %0d %0d", link_port.column_restart,
+                link_port.lanes.lost, state[n], link_port.session, link_port.session_seen,
+                link_port.lanes.columns.is_confirming ? 2 : 1, link_port.far_channel_datagrams);
         $fwrite(file, " %0d %0d %0d %0d %0d %0d %0d %0d %0d %0d\n", p.good_sets, p.knowing_sets,
                 p.sent_sets, p.idle_in_a_row, p.misfits, p.errors, p.skewed, p.damaged_in_a_row,
                 p.columns_in_state, p.columns_since_good);
