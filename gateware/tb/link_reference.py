@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The link end, the lanes and the code of crate `torus-link` as processes: the reference of the gateware's.
+"""End, lanes and code of crate `torus-link` as processes: the reference of the gateware's.
 
 The programs, examples of the crate, are built by cargo and kept in the cache (tools/cache.py)
 by the hash of their sources.
@@ -54,9 +54,7 @@ def codes(kind: str) -> list[tuple[int, ...]]:
 def lanes(first: str, lines: list[str]) -> list[str]:
     """The answers of crates/torus-link/examples/lanes_by_lines.rs, one a line."""
     said = "\n".join([first, *lines]) + "\n"
-    shown = subprocess.run(
-        [program(LANES)], input=said, capture_output=True, text=True, check=True
-    )
+    shown = subprocess.run([program(LANES)], input=said, capture_output=True, text=True, check=True)
     answers = shown.stdout.splitlines()
     assert len(answers) == len(lines)
     return answers

@@ -113,6 +113,10 @@ package crosslane_link_pkg;
     logic [31:0] bad_sets;   // training sets
   } lane_counters_t;
 
+  // The pattern of tests: its channel, and the difference between successive words.
+  localparam logic [2:0] PATTERN_CHANNEL = 3'd7;
+  localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
+
   // Version of docs/torus-link.md.
   localparam logic [7:0] LINK_VERSION = 8'd1;
 

@@ -169,6 +169,32 @@ module link_ports
         .wrong(wrong[n])
     );
 
+    // --- Rules of what is sent ----------------------------------------------------------------
+    // A skip set begins 1,280 to 1,415 columns behind the one before; behind the last training set
+    // come eight idle columns at least.
+    logic [11:0] since_skip;
+    logic [ 3:0] idles;
+    logic was_comma, skips, is_known;
+    logic [LANES-1:0][7:0] symbols;
+    logic [LANES-1:0] control;
+    assign symbols = link_port.lanes.symbols;
+    assign control = link_port.lanes.control;
+    assign skips   = was_comma && control == '1 && symbols == {LANES{K_SKIP}};
+    always_ff @(posedge clk[n]) begin
+      was_comma  <= control == '1 && symbols == {LANES{K_COMMA}};
+      since_skip <= skips ? 12'd1 : since_skip + 12'(since_skip != '1);
+      if (control == '1 && symbols == {LANES{K_IDLE}}) idles <= idles + 4'(idles != '1);
+      else if (was_comma && !skips) idles <= '0;
+      if (skips) is_known <= 1'b1;
+      if (link_port.end_rst) begin
+        is_known <= 1'b0;
+        idles <= '1;
+      end else begin
+        assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= 1415));
+        assert (!(control == LANES'(1) && symbols[0] == K_COMMAND) || idles >= 8);
+      end
+    end
+
     // --- What training sees, as link_reference.py says it, and its state before ---------------
     localparam string FILE = (n == 0) ? "training-0.txt" : "training-1.txt";
     int file;
