@@ -271,7 +271,11 @@ async def cut_lanes_and_cables_lose_nothing(dut):
             await ports.until(lambda: UP not in ports.states(), 600)
             await ports.step(ports.seed.choice([0, 400]))
         ports.drive(kind, 0, 0)
-        await ports.until(ports.are_up, 3_000)
+        # Sets with wrong bits.
+        ports.drive("error_odds", *[(1 << 32) // 20] * 2)
+        await ports.step(600)
+        ports.drive("error_odds", 0, 0)
+        await ports.until(ports.are_up, 4_000)
         await ports.step(300)
     taken = await ports.all_comes()
     assert min(taken) > 20 * ports.lanes // 8
