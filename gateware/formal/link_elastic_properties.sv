@@ -7,11 +7,11 @@
 module link_elastic_properties
   import crosslane_link_pkg::*;
 (
-    input logic                       clk,
-    input logic                       rst,
-    input logic                       word_valid,
-    input logic         [1:0]         word_present,
-    input lane_symbol_t [1:0]         word_columns
+    input logic               clk,
+    input logic               rst,
+    input logic               word_valid,
+    input logic         [1:0] word_present,
+    input lane_symbol_t [1:0] word_columns
 );
   localparam int unsigned PLACES = 16;
   logic present, dropped, doubled, slipped;
@@ -32,8 +32,7 @@ module link_elastic_properties
   logic is_kept;
   logic [10:0] kept;
   logic is_reset = 1'b0;
-  (* anyconst *) logic [3:0] any_place;
-  assign place = any_place;
+  always_ff @(posedge clk) place <= place;
 
   logic [3:0] held;
   logic is_within;

@@ -6,18 +6,18 @@
 module link_training_properties
   import crosslane_link_pkg::*;
 (
-    input logic                   clk,
-    input logic                   rst,
-    input logic            [15:0] first_session,
-    input logic                   enable,
-    input logic                   retrain,
-    input logic                   stage_2_sent,
-    input logic                   present,
-    input logic                   whole,
-    input logic                   broken,
-    input logic            [ 2:0] what,           // 0: nothing, or one of the others
-    input logic                   comma_whole,
-    input training_set_t          set
+    input logic                 clk,
+    input logic                 rst,
+    input logic          [15:0] first_session,
+    input logic                 enable,
+    input logic                 retrain,
+    input logic                 stage_2_sent,
+    input logic                 present,
+    input logic                 whole,
+    input logic                 broken,
+    input logic          [ 2:0] what,           // 0: nothing, or one of the others
+    input logic                 comma_whole,
+    input training_set_t        set
 );
   link_events_t events;
   // As crosslane_link_deframe has them: a column ends one thing, behind one that was broken off.
@@ -62,32 +62,33 @@ module link_training_properties
     was_disabled <= disables || rst;
     was_lost_due <= state == PORT_UP && !rst && !disables
                     && (retrain || (progress.errors >= 7'd120 && !(present && whole)));
-    if (!is_reset) assume (rst);
-    else begin
-      assert (state inside {PORT_DISABLED, PORT_ALIGN, PORT_CONFIRM, PORT_UP, PORT_FAILED});
-      // This end has a session; while up, the other one is known, and what its buffers hold.
-      assert (session != '0);
-      if (state == PORT_UP) assert (far != '0 && training.now.seen == far);
-      if (training.now.seen != '0)
-        assert (training.now.seen_datagrams != '0 && training.now.seen_datagrams <= 10'd512);
-      if (far != '0) assert (far_channel_datagrams != '0 && far_channel_datagrams <= 10'd512);
-      // Counts stop.
-      assert (progress.good_sets <= 4'd8 && progress.knowing_sets <= 4'd8);
-      assert (progress.knowing_sets <= progress.good_sets);
-      assert (progress.sent_sets <= 5'd16 && progress.idle_in_a_row <= 3'd4);
-      assert (progress.misfits < 2'd2);
-      if (!was_disabled) begin
-        // Up, from `confirm` only, and once the other end knows this one; until it is lost.
-        if (state == PORT_UP && was != PORT_UP) assert (was == PORT_CONFIRM && knew);
-        if (state != PORT_UP && was == PORT_UP) assert (lost);
-        if (state == PORT_FAILED && was == PORT_UP) assert (lost);
-        assert (!lost || was == PORT_UP);
-        assert (!was_lost_due || state != PORT_UP);
-        // The other end stays the same, and a failure stays.
-        if (far_before != '0) assert (far == far_before);
-        if (was == PORT_FAILED) assert (state == PORT_FAILED);
-        assert (session == session_before);
+    if (!is_reset)
+      assume (rst);
+      else begin
+        assert (state inside {PORT_DISABLED, PORT_ALIGN, PORT_CONFIRM, PORT_UP, PORT_FAILED});
+        // This end has a session; while up, the other one is known, and what its buffers hold.
+        assert (session != '0);
+        if (state == PORT_UP) assert (far != '0 && training.now.seen == far);
+        if (training.now.seen != '0)
+          assert (training.now.seen_datagrams != '0 && training.now.seen_datagrams <= 10'd512);
+        if (far != '0) assert (far_channel_datagrams != '0 && far_channel_datagrams <= 10'd512);
+        // Counts stop.
+        assert (progress.good_sets <= 4'd8 && progress.knowing_sets <= 4'd8);
+        assert (progress.knowing_sets <= progress.good_sets);
+        assert (progress.sent_sets <= 5'd16 && progress.idle_in_a_row <= 3'd4);
+        assert (progress.misfits < 2'd2);
+        if (!was_disabled) begin
+          // Up, from `confirm` only, and once the other end knows this one; until it is lost.
+          if (state == PORT_UP && was != PORT_UP) assert (was == PORT_CONFIRM && knew);
+          if (state != PORT_UP && was == PORT_UP) assert (lost);
+          if (state == PORT_FAILED && was == PORT_UP) assert (lost);
+          assert (!lost || was == PORT_UP);
+          assert (!was_lost_due || state != PORT_UP);
+          // The other end stays the same, and a failure stays.
+          if (far_before != '0) assert (far == far_before);
+          if (was == PORT_FAILED) assert (state == PORT_FAILED);
+          assert (session == session_before);
+        end
       end
-    end
   end
 endmodule
