@@ -71,6 +71,7 @@ module link_training_properties
         if (state == PORT_UP) assert (far != '0 && training.now.seen == far);
         if (training.now.seen != '0)
           assert (training.now.seen_datagrams != '0 && training.now.seen_datagrams <= 10'd512);
+        if (far != '0 && training.now.seen != '0) assert (training.now.seen == far);
         if (far != '0) assert (far_channel_datagrams != '0 && far_channel_datagrams <= 10'd512);
         // Counts stop.
         assert (progress.good_sets <= 4'd8 && progress.knowing_sets <= 4'd8);
