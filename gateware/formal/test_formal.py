@@ -31,6 +31,7 @@ PROOFS = [
     ("link_sender", 5, 1),
     ("link_receiver", 6, 1),
     ("link_elastic", 8, 2),
+    ("link_training", 6, 2),
     # Two clocks: all orders of their edges, for this number of steps from reset.
     ("async_fifo", 20, 0),
 ]
