@@ -30,6 +30,8 @@ PROOFS = [
     ("tag_table", 6, 2),
     ("link_sender", 5, 1),
     ("link_receiver", 6, 1),
+    ("link_elastic", 8, 2),
+    ("link_training", 6, 2),
     # Two clocks: all orders of their edges, for this number of steps from reset.
     ("async_fifo", 20, 0),
 ]
@@ -63,7 +65,7 @@ def test_properties_hold(name, clocks, induction):
     script = (
         f"read_slang --threads 1 -DFORMAL --top {top} {files}; prep -top {top} -flatten; "
         f"{clocks_of(induction)}; memory_map -formal; "
-        f"setundef -anyseq -undriven; opt -fast; write_smt2 -wires {model}"
+        f"setundef -anyseq -undriven; opt -fast; dffunmap; write_smt2 -wires {model}"
     )
     steps = f"{clocks} {induction}"
     key = cache.key(tools(), script, steps, Path(__file__), *paths)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The link end of crate `torus-link` as a process, and its code: the reference of the gateware's.
+"""End, lanes and code of crate `torus-link` as processes: the reference of the gateware's.
 
-The programs, two examples of the crate, are built by cargo and kept in the cache (tools/cache.py)
+The programs, examples of the crate, are built by cargo and kept in the cache (tools/cache.py)
 by the hash of their sources.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from model import ROOT, cache
 
 CRATE = ROOT / "crates" / "torus-link"
-END, CODES = EXAMPLES = ("end_by_lines", "codes")
+END, CODES, LANES = EXAMPLES = ("end_by_lines", "codes", "lanes_by_lines")
 # Counters in the order of the answer.
 COUNTERS = (
     "sent delivered repeated damaged nacks restarts timeouts trainings commands doubles discarded "
@@ -49,6 +49,15 @@ def codes(kind: str) -> list[tuple[int, ...]]:
     shown = subprocess.run([program(CODES)], capture_output=True, text=True, check=True)
     lines = [line.split() for line in shown.stdout.splitlines()]
     return [tuple(int(word) for word in words[1:]) for words in lines if words[0] == kind]
+
+
+def lanes(first: str, lines: list[str]) -> list[str]:
+    """The answers of crates/torus-link/examples/lanes_by_lines.rs, one a line."""
+    said = "\n".join([first, *lines]) + "\n"
+    shown = subprocess.run([program(LANES)], input=said, capture_output=True, text=True, check=True)
+    answers = shown.stdout.splitlines()
+    assert len(answers) == len(lines)
+    return answers
 
 
 @dataclass

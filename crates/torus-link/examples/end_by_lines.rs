@@ -19,7 +19,7 @@
 //! credits, thirteen counters.
 
 use crosslane_torus_link::code::Symbol;
-use crosslane_torus_link::frame::{Channel, Frame, Header, PAYLOAD_BYTES};
+use crosslane_torus_link::frame::{Channel, Damaged, Frame, Header, PAYLOAD_BYTES};
 use crosslane_torus_link::lanes::{Deframer, Event, MAX_LANES};
 use crosslane_torus_link::{EndParameters, LinkEnd};
 use std::error::Error;
@@ -83,9 +83,13 @@ impl Reference {
         }
         let mut delivered = None;
         for event in self.deframer.take(&column).into_iter().flatten() {
-            if let Event::Frame(frame) = event
-                && let Some(datagram) = self.end.receive(frame, now)
-            {
+            let frame = match event {
+                Event::Frame(frame) => frame,
+                // As a port has it: the damaged set may have been a frame.
+                Event::Set(None) => Err(Damaged::Begin),
+                _ => continue,
+            };
+            if let Some(datagram) = self.end.receive(frame, now) {
                 let word = datagram.header.word().to_le_bytes();
                 delivered = Some(hex(&word) + &hex(&datagram.payload[..]));
             }

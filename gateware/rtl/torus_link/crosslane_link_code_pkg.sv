@@ -10,6 +10,14 @@ package crosslane_link_code_pkg;
     logic       positive;  // the disparity behind it
   } coded_t;
 
+  typedef struct packed {
+    logic [7:0] symbol;
+    logic       control;
+    logic       code_error;    // no symbol has this code
+    logic       turned_error;  // one has, but at the other disparity
+    logic       positive;      // the disparity behind it
+  } decoded_t;
+
   // abcdei of D.0 to D.31 at negative disparity, D.0 last.
   localparam logic [31:0][5:0] SIX = {
     6'b101011,
@@ -80,6 +88,59 @@ package crosslane_link_code_pkg;
     if (between && (!four_balanced || control || high == 3'd3)) four = ~four;
     result.code = {six, four};
     result.positive = between ^ !four_balanced;
+    return result;
+  endfunction
+
+  // The symbol of a code at a disparity. The group's value is found by comparison; both encodings
+  // of it are in the code's tables. A code is right at a disparity if the symbol found is encoded to
+  // it there. Behind an error the disparity follows the bits themselves.
+  function automatic decoded_t decoded(logic [9:0] code, logic now);
+    logic [5:0] six, upright_six;
+    logic [3:0] four;
+    logic [4:0] low;
+    logic [2:0] high;
+    logic is_control, six_turns, at_this, at_other;
+    coded_t this_way, other_way;
+    logic [3:0] ones;
+    decoded_t result;
+    six  = code[9:4];
+    four = code[3:0];
+    ones = 4'($countones(code));
+    // D.x with this group, upright or inverted; D.7 has both forms in balance.
+    low  = '0;
+    for (int unsigned n = 0; n < 32; n++) begin
+      upright_six = SIX[n];
+      six_turns   = $countones(upright_six) != 3 || n == 7;
+      if (six == upright_six || (six_turns && six == ~upright_six)) low = 5'(n);
+    end
+    // K28 has a group of its own; K23, K27, K29, K30 have that of the data symbol, and K.x.7.
+    is_control = six == SIX_K28 || six == ~SIX_K28;
+    if (is_control) low = 5'd28;
+    high = '0;
+    for (int unsigned n = 0; n < 8; n++) begin
+      if (is_control) begin
+        // Behind 001111 the disparity is positive, so the group is inverted.
+        if (four == (six[5] ? FOUR_K[n] : ~FOUR_K[n])) high = 3'(n);
+      end else if (four == FOUR[n] || (four == ~FOUR[n] && ($countones(FOUR[n]) != 2 || n == 3)))
+        high = 3'(n);
+    end
+    if (!is_control && (four == FOUR_A7 || four == ~FOUR_A7)) begin
+      high = 3'd7;
+      // Data with this group have other low bits than the control symbols.
+      is_control = low == 5'd23 || low == 5'd27 || low == 5'd29 || low == 5'd30;
+    end
+    this_way = encoded({high, low}, is_control, now);
+    other_way = encoded({high, low}, is_control, !now);
+    at_this = this_way.code == code;
+    at_other = other_way.code == code;
+    result.symbol = {high, low};
+    result.control = is_control;
+    result.code_error = !at_this && !at_other;
+    result.turned_error = !at_this && at_other;
+    // Of codes that are in no table the bits tell; a balanced one tells nothing.
+    if (at_this) result.positive = this_way.positive;
+    else if (at_other) result.positive = other_way.positive;
+    else result.positive = (ones == 4'd5) ? now : ones > 4'd5;
     return result;
   endfunction
 

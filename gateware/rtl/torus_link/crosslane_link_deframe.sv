@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Columns to frames: finds where frames begin, and again behind damage (docs/torus-link.md, Finding
+// Columns to frames and training sets: finds where frames begin, and again behind damage (docs/torus-link.md, Finding
 // frames again). Payloads are passed on as they come; `arrival` tells a clock behind the last
 // column whether the frame was good.
 
@@ -11,18 +11,22 @@ module crosslane_link_deframe
     localparam int unsigned BEATS      = PAYLOAD_BYTES / LANES,
     localparam int unsigned INDEX_BITS = $clog2(BEATS)
 ) (
-    input  logic                           clk,
-    input  logic                           rst,
+    input  logic                                clk,
+    input  logic                                rst,
+    input  logic                                restart,     // hunts, before the column beside it
     // A column; symbols of lanes with an error are ignored.
-    input  logic                           valid,
-    input  logic     [     LANES-1:0][7:0] symbols,
-    input  logic     [     LANES-1:0]      control,
-    input  logic     [     LANES-1:0]      error,
-    output arrival_t                       arrival,
+    input  logic                                valid,
+    input  logic          [     LANES-1:0][7:0] symbols,
+    input  logic          [     LANES-1:0]      control,
+    input  logic          [     LANES-1:0]      error,
+    output arrival_t                            arrival,
+    // The same for training, and the training set that has come.
+    output link_events_t                        events,
+    output training_set_t                       set,
     // A beat of the payload of the datagram whose header is in `arrival.word`.
-    output logic                           beat_valid,
-    output logic     [INDEX_BITS-1:0]      beat_index,
-    output logic     [   8*LANES-1:0]      beat_data
+    output logic                                beat_valid,
+    output logic          [INDEX_BITS-1:0]      beat_index,
+    output logic          [   8*LANES-1:0]      beat_data
 );
   localparam int unsigned DATAGRAM_COLUMNS = DATAGRAM_BYTES / LANES;
   localparam int unsigned COMMAND_COLUMNS = COMMAND_BYTES / LANES;
@@ -38,7 +42,8 @@ module crosslane_link_deframe
     SET,
     HUNT
   } state_e;
-  state_e state, state_next;
+  state_e kept, state, state_next;
+  assign state = restart ? HUNT : kept;
 
   logic [AT_BITS-1:0] at, here, columns;  // columns of the frame or set that have come
   logic is_command, is_command_here;
@@ -123,15 +128,15 @@ module crosslane_link_deframe
     arrival.command  <= valid && is_last && !is_damaged && is_command_here;
     arrival.datagram <= valid && is_last && !is_damaged && !is_command_here;
     if (valid) begin
-      state <= state_next;
+      kept <= state_next;
       // The comma is a set's column 0, so the first of its data is column 1.
       at <= (state == COMMA && !begins) ? AT_BITS'(2) : here + 1'b1;
       is_command <= is_command_here;
       crc <= crc_next;
       if (in_frame) word <= word_next;
-    end
+    end else if (restart) kept <= HUNT;
     if (rst) begin
-      state <= HUNT;
+      kept <= HUNT;
       arrival.broken <= 1'b0;
       arrival.damaged <= 1'b0;
       arrival.command <= 1'b0;
@@ -139,6 +144,48 @@ module crosslane_link_deframe
     end
   end
   assign arrival.word = word;
+
+  // --- Training ------------------------------------------------------------------------------
+  logic in_set, is_idle, is_comma, is_comma_whole, set_good, set_bad;
+  logic [LANES-1:0] idles, commas;
+  always_comb begin
+    for (int unsigned lane = 0; lane < LANES; lane++) begin
+      idles[lane]  = control[lane] && !error[lane] && symbols[lane] == K_IDLE;
+      commas[lane] = control[lane] && !error[lane] && symbols[lane] == K_COMMA;
+    end
+  end
+  assign in_set = (state == COMMA && first_is_data) || (state == SET && !begins);
+
+  crosslane_link_set #(
+      .LANES(LANES)
+  ) training_set (
+      .clk,
+      .rst,
+      .valid(valid && in_set),
+      .at   ((state == COMMA) ? 4'd1 : 4'(at)),
+      .symbols,
+      .control,
+      .error,
+      .set_good,
+      .set_bad,
+      .set
+  );
+
+  always_ff @(posedge clk) begin
+    is_idle <= valid && begins && idles == '1 && !rst;
+    is_comma <= valid && begins && is_symbol(K_COMMA) && !rst;
+    is_comma_whole <= commas == '1;
+  end
+  assign events = '{
+          broken: arrival.broken,
+          damaged: arrival.damaged,
+          frame: arrival.command || arrival.datagram,
+          idle: is_idle,
+          comma: is_comma,
+          comma_whole: is_comma_whole,
+          set_good: set_good,
+          set_bad: set_bad
+      };
 
   // --- The payload ---------------------------------------------------------------------------
   logic [AT_BITS-1:0] beat;

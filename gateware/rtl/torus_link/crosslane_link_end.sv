@@ -41,11 +41,14 @@ module crosslane_link_end
     output logic           [   LANES-1:0][7:0] tx_symbols,
     output logic           [   LANES-1:0]      tx_control,
     output logic                               tx_begins,
-    // Columns received.
+    // Columns received, and what they ended, a clock later.
+    input  logic                               rx_restart,             // hunts for the next frame
     input  logic                               rx_valid,
     input  logic           [   LANES-1:0][7:0] rx_symbols,
     input  logic           [   LANES-1:0]      rx_control,
     input  logic           [   LANES-1:0]      rx_error,
+    output link_events_t                       rx_events,
+    output training_set_t                      rx_set,
     // State and counters.
     output logic                               in_error,               // waits for a RESTART
     output logic                               is_settled,             // nothing to send, ever
@@ -91,19 +94,23 @@ module crosslane_link_end
   ) deframe (
       .clk,
       .rst,
+      .restart(rx_restart),
       .valid  (rx_valid),
       .symbols(rx_symbols),
       .control(rx_control),
       .error  (rx_error),
       .arrival(found),
+      .events (rx_events),
+      .set    (rx_set),
       .beat_valid,
       .beat_index,
       .beat_data
   );
 
-  // Frames that come while the link is down are ignored.
+  // Frames that come while the link is down are ignored. A bad training set may have been a frame.
   always_comb begin
     arrival = found;
+    arrival.damaged |= rx_events.set_bad;
     arrival.broken &= is_up;
     arrival.damaged &= is_up;
     arrival.command &= is_up;

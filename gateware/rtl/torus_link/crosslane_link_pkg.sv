@@ -50,6 +50,76 @@ package crosslane_link_pkg;
     logic [7:0] symbol;     // K_COMMAND
   } command_t;
 
+  // A symbol of a lane as it has come; `control` of an error: the code is one of the other disparity.
+  typedef struct packed {
+    logic       error;
+    logic       control;
+    logic [7:0] value;
+  } lane_symbol_t;
+
+  // What columns ended, for training; a frame broken off comes before the others within a clock.
+  typedef struct packed {
+    logic broken;       // a frame or set was broken off
+    logic damaged;      // a frame was damaged, or a hunt began
+    logic frame;        // a good frame
+    logic idle;         // an idle column without error
+    logic comma;        // a skip set or training set begins
+    logic comma_whole;  // with commas in all lanes
+    logic set_good;     // a training set
+    logic set_bad;
+  } link_events_t;
+
+  // A training set, as it has come or is to be sent.
+  typedef struct packed {
+    logic [7:0]  version;
+    logic [7:0]  lanes;
+    logic [15:0] channel_datagrams;
+    logic [15:0] session;
+    logic [15:0] seen;
+    logic [7:0]  stage;
+    logic        is_in_order;        // each lane has its own number
+  } training_set_t;
+
+  typedef enum logic [2:0] {
+    PORT_DISABLED = 3'd0,
+    PORT_ALIGN    = 3'd1,
+    PORT_CONFIRM  = 3'd2,
+    PORT_UP       = 3'd3,
+    PORT_FAILED   = 3'd4
+  } port_state_e;
+
+  // Counts since a training state was entered; each stops at the most that matters.
+  typedef struct packed {
+    logic [3:0]  good_sets;
+    logic [3:0]  knowing_sets;        // of stage 2, that know this end's session
+    logic [4:0]  sent_sets;           // of stage 2
+    logic [2:0]  idle_in_a_row;
+    logic [1:0]  misfits;
+    logic [10:0] columns_in_state;
+    logic [6:0]  columns_since_good;
+    logic [6:0]  errors;
+    logic [1:0]  skewed;
+    logic [4:0]  damaged_in_a_row;
+  } progress_t;
+
+  // Counters of the lanes since the reset; they wrap.
+  typedef struct packed {
+    logic [31:0] losses;     // of the link
+    logic [31:0] realigned;  // alignment begun anew
+    logic [31:0] slipped;    // the elastic buffer was empty or full
+    logic [31:0] dropped;    // columns of skip sets
+    logic [31:0] doubled;
+    logic [31:0] skip_sets;  // received
+    logic [31:0] bad_sets;   // training sets
+  } lane_counters_t;
+
+  // The pattern of tests: its channel, and the difference between successive words.
+  localparam logic [2:0] PATTERN_CHANNEL = 3'd7;
+  localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
+
+  // Version of docs/torus-link.md.
+  localparam logic [7:0] LINK_VERSION = 8'd1;
+
   // Findings of the receiving side, in this order within a clock.
   typedef struct packed {
     logic        broken;    // a frame was broken off

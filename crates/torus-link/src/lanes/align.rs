@@ -59,6 +59,7 @@ impl Lane {
     }
 }
 
+/// Alignment, decoding and deskew of the lanes of a port.
 #[derive(Clone, Debug)]
 pub struct Aligner {
     lanes: usize,

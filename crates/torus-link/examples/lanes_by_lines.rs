@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lanes of a port that are told by lines on standard input what happens, and say on standard
+//! output what they do: the reference of the gateware's tests (`gateware/tb/link_reference.py`).
+//!
+//! The first line is `align LANES`, or `bring-up LANES CHANNEL_DATAGRAMS SESSION`.
+//!
+//! `align`: each line is a symbol time, three digits a lane: ten line bits as a hexadecimal number,
+//! or `---` without a signal; or the line is `r`: alignment begins anew. The answer is the deskewed
+//! column, three digits a lane: 0 data, 1 control, 2 error; the byte. It is `-` without alignment.
+//!
+//! `bring-up`: each line is a clock, with words in this order, each if it happens: `e` enabled, `d`
+//! disabled, `r` trains again, `sN` a training set of stage N has been sent, and always the column
+//! that comes: `c` with digits as above, or `c-` without alignment. The answer has, divided by `|`:
+//! 1 if alignment begins anew; 1 if the link was lost; the state (0 disabled, 1 align, 2 confirm, 3
+//! up, 4 failed), session, session seen and stage of the set to send, datagrams of the far receive
+//! buffers once known, and counts, at most those that matter: good sets, those that know this end,
+//! sent sets, idle columns, misfits, errors, skewed sets, damaged frames, columns in this state and
+//! since the last good set.
+
+use crosslane_torus_link::code::{Code, Symbol};
+use crosslane_torus_link::lanes::{
+    Aligner, BringUp, Change, Deframer, MAX_LANES, PortState, Received,
+};
+use std::error::Error;
+use std::io::{BufRead as _, BufWriter, Write as _};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+type Symbols = [Received; MAX_LANES];
+
+fn digits(text: &str) -> impl Iterator<Item = Outcome<&str>> {
+    text.as_bytes().chunks(3).map(|digits| Ok(std::str::from_utf8(digits)?))
+}
+
+fn column(text: &str) -> Outcome<Symbols> {
+    let mut column = [None; MAX_LANES];
+    for (lane, symbol) in column.iter_mut().zip(digits(text)) {
+        let (kind, byte) = symbol?.split_at(1);
+        let byte = u8::from_str_radix(byte, 16)?;
+        *lane = match kind {
+            "0" => Some(Symbol::Data(byte)),
+            "1" => Some(Symbol::Control(byte)),
+            _ => None,
+        };
+    }
+    Ok(column)
+}
+
+fn shown(column: &[Received]) -> String {
+    let digits = column.iter().map(|symbol| match symbol {
+        Some(Symbol::Data(byte)) => format!("0{byte:02x}"),
+        Some(Symbol::Control(byte)) => format!("1{byte:02x}"),
+        None => "200".into(),
+    });
+    digits.collect()
+}
+
+fn align(aligner: &mut Aligner, lanes: usize, line: &str) -> Outcome<String> {
+    if line == "r" {
+        aligner.restart();
+        return Ok("-".into());
+    }
+    let mut codes = [None; MAX_LANES];
+    for (lane, code) in codes.iter_mut().zip(digits(line)) {
+        let code = code?;
+        *lane = if code == "---" { None } else { Some(Code(u16::from_str_radix(code, 16)?)) };
+    }
+    Ok(aligner.take(&codes).map_or_else(|| "-".into(), |column| shown(&column[..lanes])))
+}
+
+struct Training {
+    lanes: usize,
+    bring_up: BringUp,
+    deframer: Deframer,
+    far_channel_datagrams: u16,
+}
+
+impl Training {
+    fn new(lanes: usize, channel_datagrams: u16, session: u16) -> Self {
+        Self {
+            lanes,
+            bring_up: BringUp::new(lanes, channel_datagrams, session),
+            deframer: Deframer::new(lanes),
+            far_channel_datagrams: 0,
+        }
+    }
+
+    fn follow(&mut self, change: Option<Change>) {
+        if let Some(Change::Up { channel_datagrams }) = change {
+            self.far_channel_datagrams = channel_datagrams;
+        }
+    }
+
+    /// Takes a column, as a port does; returns whether alignment begins anew.
+    fn take(&mut self, column: Option<Symbols>) -> bool {
+        if matches!(self.bring_up.state(), PortState::Disabled | PortState::Failed) {
+            return false;
+        }
+        let is_whole = column.map(|column| column[..self.lanes].iter().all(Option::is_some));
+        let (restarts, change) = self.bring_up.column(is_whole);
+        self.follow(change);
+        let events = column.map_or([None, None], |column| self.deframer.take(&column));
+        for event in events.into_iter().flatten() {
+            let change = self.bring_up.event(&event);
+            self.follow(change);
+        }
+        if restarts {
+            self.deframer.restart();
+        }
+        restarts
+    }
+
+    fn clock(&mut self, line: &str) -> Outcome<String> {
+        let mut restarts = false;
+        let losses = self.bring_up.losses();
+        for word in line.split(' ') {
+            let (kind, rest) = word.split_at(1);
+            match kind {
+                "e" => self.bring_up.enable(),
+                "d" => {
+                    self.bring_up.disable();
+                    self.deframer.restart();
+                }
+                "r" => {
+                    self.bring_up.retrain();
+                }
+                "s" => {
+                    let change = self.bring_up.set_sent(rest.parse()?);
+                    self.follow(change);
+                }
+                "c" if rest == "-" => restarts = self.take(None),
+                "c" => restarts = self.take(Some(column(rest)?)),
+                _ => return Err(format!("nothing is called {word}").into()),
+            }
+        }
+        let set = self.bring_up.training_set();
+        let progress = self.bring_up.progress();
+        let now = [
+            self.bring_up.state() as u32,
+            set.session.into(),
+            set.seen.into(),
+            set.stage.into(),
+            self.far_channel_datagrams.into(),
+            progress.good_sets.min(8),
+            progress.knowing_sets.min(8),
+            progress.sent_sets.min(16),
+            progress.idle_in_a_row,
+            progress.misfits,
+            progress.errors,
+            progress.skewed,
+            progress.damaged_in_a_row,
+            progress.columns_in_state.min(2_047),
+            progress.columns_since_good,
+        ];
+        let now = now.map(|number| number.to_string()).join(" ");
+        let was_lost = self.bring_up.losses() - losses;
+        Ok(format!("{}|{was_lost}|{now}", u8::from(restarts)))
+    }
+}
+
+fn main() -> Outcome<()> {
+    let mut lines = std::io::stdin().lock().lines();
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let first = lines.next().ok_or("no first line")??;
+    let mut words = first.split(' ');
+    let kind = words.next().unwrap_or_default();
+    let numbers: Vec<u16> = words.map(str::parse).collect::<Result<_, _>>()?;
+    match (kind, &numbers[..]) {
+        ("align", [lanes]) => {
+            let mut aligner = Aligner::new((*lanes).into());
+            for line in lines {
+                writeln!(out, "{}", align(&mut aligner, (*lanes).into(), &line?)?)?;
+            }
+        }
+        ("bring-up", [lanes, datagrams, session]) => {
+            let mut training = Training::new((*lanes).into(), *datagrams, *session);
+            for line in lines {
+                writeln!(out, "{}", training.clock(&line?)?)?;
+            }
+        }
+        _ => return Err(format!("the first line is none of two: {first}").into()),
+    }
+    Ok(out.flush()?)
+}

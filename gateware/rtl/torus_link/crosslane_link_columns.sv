@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The columns that are sent, one in each clock: training sets while the link is not up, then idle
+// columns and the frames of the end, and a skip set whenever it is due (docs/torus-link.md).
+
+module crosslane_link_columns
+  import crosslane_link_pkg::*;
+#(
+    parameter int unsigned LANES             = 8,
+    parameter int unsigned CHANNEL_DATAGRAMS = 64
+) (
+    input  logic                  clk,
+    input  logic                  rst,            // or disabled
+    input  logic                  link_up,
+    input  logic                  is_confirming,  // sets of stage 2
+    input  logic [     15:0]      session,
+    input  logic [     15:0]      session_seen,
+    output logic                  stage_2_sent,   // pulse: with the last column of a set
+    // Of the end.
+    output logic                  end_ready,
+    input  logic [LANES-1:0][7:0] end_symbols,
+    input  logic [LANES-1:0]      end_control,
+    input  logic                  end_begins,
+    output logic [LANES-1:0][7:0] symbols,
+    output logic [LANES-1:0]      control
+);
+  localparam int unsigned SKIP_INTERVAL = 1280;
+  localparam int unsigned SKIP_COLUMNS = 3;
+  localparam int unsigned LEADING_IDLE_COLUMNS = 8;
+  // A frame that the end has chosen begins behind at most this number of idle columns less one.
+  localparam int unsigned END_CLOCKS = 3;
+  localparam logic [3:0] LANE_AT = 4'd1;
+  localparam logic [3:0] CRC_AT = 4'd12;
+  localparam logic [3:0] LAST = 4'(SET_COLUMNS - 1);
+
+  // --- What is sent --------------------------------------------------------------------------
+  logic in_set, in_skip, begins, skips, trains, is_drained, waits, takes_end, is_idle_of_end;
+  logic [3:0] at, at_now;
+  logic [10:0] since_skip;
+  logic [3:0] leading;
+  logic [1:0] idles;
+  logic stage_2;
+
+  assign begins = !in_set && !in_skip && end_begins;
+  assign skips = begins && since_skip >= 11'(SKIP_INTERVAL);
+  // Frames that were chosen before the link was lost are finished.
+  assign is_drained = idles == 2'(END_CLOCKS);
+  assign trains = begins && !skips && !link_up && is_drained;
+  assign waits = begins && link_up && leading != '0;
+  assign takes_end = !in_set && !in_skip && !skips && !trains && !waits;
+  assign end_ready = takes_end && !rst;
+  assign is_idle_of_end = end_begins && end_control[0] && end_symbols[0] == K_IDLE;
+  assign at_now = (skips || trains) ? '0 : at;
+  assign stage_2_sent = in_set && at == LAST && stage_2;
+
+  always_ff @(posedge clk) begin
+    since_skip <= skips ? 11'd1 : (since_skip == '1) ? since_skip : since_skip + 1'b1;
+    at <= at_now + 1'b1;
+    if (trains) begin
+      in_set  <= 1'b1;
+      stage_2 <= is_confirming;
+    end else if (at == LAST) in_set <= 1'b0;
+    if (skips) in_skip <= 1'b1;
+    else if (at == 4'(SKIP_COLUMNS - 1)) in_skip <= 1'b0;
+    if (!link_up) leading <= 4'(LEADING_IDLE_COLUMNS);
+    else if (begins && !skips && leading != '0) leading <= leading - 1'b1;
+    if (link_up) idles <= '0;
+    else if (takes_end && !is_drained) idles <= is_idle_of_end ? idles + 1'b1 : '0;
+    if (rst) begin
+      since_skip <= '0;
+      in_set <= 1'b0;
+      in_skip <= 1'b0;
+      idles <= 2'(END_CLOCKS);
+    end
+  end
+
+  // --- Training sets -------------------------------------------------------------------------
+  // Of lane 0; those of the other lanes differ in the lane's number, and in what it adds to the CRC.
+  // Ten bytes follow the number, which are nothing by themselves.
+  function automatic logic [31:0] added(logic [7:0] lane);
+    logic [31:0] r;
+    r = crc_step('0, lane);
+    for (int unsigned n = 0; n < 10; n++) r = crc_step(r, '0);
+    return r;
+  endfunction
+
+  logic [15:0] session_now, seen_now;
+  logic [31:0] crc;
+  logic [ 7:0] value;
+  always_comb begin
+    unique case (at)
+      4'd2: value = LINK_VERSION;
+      4'd3: value = 8'(LANES);
+      4'd4: value = 8'(CHANNEL_DATAGRAMS);
+      4'd5: value = 8'(CHANNEL_DATAGRAMS >> 8);
+      4'd6: value = session_now[7:0];
+      4'd7: value = session_now[15:8];
+      4'd8: value = seen_now[7:0];
+      4'd9: value = seen_now[15:8];
+      4'd10: value = stage_2 ? 8'd2 : 8'd1;
+      4'd12: value = ~crc[7:0];
+      4'd13: value = ~crc[15:8];
+      4'd14: value = ~crc[23:16];
+      4'd15: value = ~crc[31:24];
+      default: value = '0;
+    endcase
+  end
+
+  always_ff @(posedge clk) begin
+    if (trains) begin
+      session_now <= session;
+      seen_now <= session_seen;
+      crc <= crc_step('1, K_COMMA);
+    end else if (at < CRC_AT) crc <= crc_step(crc, value);
+  end
+
+  // --- The column ----------------------------------------------------------------------------
+  logic [LANES-1:0][7:0] set_symbols;
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+    localparam logic [31:0] ADDED = added(8'(lane));
+    always_comb begin
+      set_symbols[lane] = value;
+      if (at == LANE_AT) set_symbols[lane] = 8'(lane);
+      if (at >= CRC_AT) set_symbols[lane] = value ^ ADDED[8*2'(at)+:8];
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    symbols <= {LANES{K_IDLE}};
+    control <= '1;
+    if (skips || trains) symbols <= {LANES{K_COMMA}};
+    else if (in_skip) symbols <= {LANES{K_SKIP}};
+    else if (in_set) begin
+      symbols <= set_symbols;
+      control <= '0;
+    end else if (takes_end) begin
+      symbols <= end_symbols;
+      control <= end_control;
+    end
+  end
+endmodule
