@@ -147,6 +147,13 @@ module crosslane_reads
   logic [H2C-1:0][RING_BITS-1:0] ring_end;
   answer_t known_answer;
 
+  // Of the receive buffer; unused without a limit.
+  // verilator lint_off UNUSEDSIGNAL
+  logic less_to_come, event_ends;
+  logic [5:0] to_come_low;
+  logic [12:0] to_come, still_to_come;
+  // verilator lint_on UNUSEDSIGNAL
+
   crosslane_read_answers #(
       .DATA_BITS     (DATA_BITS),
       .H2C           (H2C),
@@ -165,12 +172,6 @@ module crosslane_reads
   );
 
   // --- Receive buffer of the link's block ----------------------------------------------------------
-  // Without a limit these are not used.
-  // verilator lint_off UNUSEDSIGNAL
-  logic less_to_come, event_ends;
-  logic [5:0] to_come_low;
-  logic [12:0] to_come, still_to_come;
-  // verilator lint_on UNUSEDSIGNAL
   logic headers_fit, data_fit;
   // No header stands for more than 64 B: data are counted where they can be the limit.
   localparam int unsigned DATA_LIMIT =
