@@ -151,6 +151,8 @@ mod rtl {
             ("LANE_WINDOW", p.lane_window_bytes),
             ("TABLE_ENTRIES", p.table_descriptors.into()),
             ("BATCH", p.fetch_batch.into()),
+            ("COMPLETION_HEADER_CREDITS", p.completion_header_credits.into()),
+            ("COMPLETION_DATA_CREDITS", p.completion_data_credits.into()),
             ("PACKETS", p.packets.into()),
             ("CLOCK_PS", p.clock_ps),
             ("TIMEOUT_CLOCKS", p.timeout_clocks),

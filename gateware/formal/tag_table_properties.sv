@@ -45,7 +45,8 @@ module tag_table_properties
   logic no_longer_open, unexpected, timed_out, refused;
   logic [POSITION_BITS-1:0] place;
   logic [2:0] answer_error;
-  logic [12:0] answer_missing, answer_bytes;
+  logic [12:0] answer_missing, answer_bytes, to_come, still_to_come, expected;
+  logic less_to_come;
   logic is_reset = 1'b0;
 
   crosslane_tag_table #(
@@ -88,6 +89,10 @@ module tag_table_properties
       .no_longer_waits,
       .no_longer_open,
       .freed,
+      .less_to_come,
+      .to_come_low(),
+      .to_come,
+      .still_to_come,
       .unexpected,
       .timed_out,
       .refused
@@ -102,6 +107,10 @@ module tag_table_properties
   assign begins = begin_valid && begin_tag == followed;
   assign gives_up = is_ours && event_kind == EVENT_GIVE_UP;
   assign number = dut.reads[followed][BELOW_NUMBER+:USE_BITS];
+  // The table's view of the bytes that are to come: of the whole read, or behind its progress.
+  logic [12:0] left;
+  assign left = (dut.conditions[followed][5] == number[0] && dut.conditions[followed][0]) ?
+      dut.progresses[followed][19:7] : dut.reads[followed][BELOW_NUMBER-POSITION_BITS-1-:13];
   assign state = (dut.conditions[followed][5] == number[0]) ? dut.conditions[followed][4:2] :
       WAITING;
 
@@ -115,7 +124,9 @@ module tag_table_properties
       is_done  <= 1'b0;
       is_open  <= 1'b1;
       last_use <= begin_use;
+      expected <= begin_bytes;
     end else begin
+      if (is_ours && less_to_come) expected <= still_to_come;
       if (gives_up) is_done <= 1'b1;
       if (is_ours && freed) is_used <= 1'b0;
       if (is_ours && no_longer_open) is_open <= 1'b0;
@@ -126,6 +137,7 @@ module tag_table_properties
       is_used <= 1'b0;
       is_done <= 1'b0;
       is_open <= 1'b0;
+      expected <= '0;
     end
   end
 
@@ -141,7 +153,7 @@ module tag_table_properties
         assume (!is_ours || (event_kind == EVENT_INITIALISE && is_prepared));
         assume (!begins || (!is_prepared && begin_use == '1));
         if (is_prepared) assert (number == '1);
-        assert (!is_open);
+        assert (!is_open && expected == '0);
       end else begin
         assume (!is_ours || event_kind != EVENT_INITIALISE);
         // Only a free tag is taken, with the next use number, and its requester is done with it
@@ -161,6 +173,11 @@ module tag_table_properties
         // A read is open until its last answer or its time-out, which is told once.
         assert (is_open == (state == WAITING || state == ORPHAN));
         if (is_ours && no_longer_open) assert (is_open);
+        // Bytes of completions that may still come are told once as fewer, and none are left when
+        // the tag is freed.
+        assert (expected == ((state == ANSWERED) ? '0 : left));
+        if (is_ours && less_to_come) assert (to_come == expected);
+        if (is_ours && freed && state != ANSWERED) assert (less_to_come && still_to_come == '0);
       end
     end
   end

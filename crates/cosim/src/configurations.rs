@@ -30,6 +30,10 @@ pub struct CardParameters {
     pub table_descriptors: u16,
     /// Number of descriptors of a fetch from a ring.
     pub fetch_batch: u16,
+    /// Completions that the link core's receive buffer takes; 0: no limit.
+    pub completion_header_credits: u32,
+    /// Their data, in units of 16 B; 0: no limit.
+    pub completion_data_credits: u32,
     /// Whether H2C and C2H channel 0 have a packet mode.
     pub packets: bool,
     /// Clock period, ps.
@@ -64,13 +68,15 @@ const OWN: CardParameters = CardParameters {
     lane_window_bytes: 524_288,
     table_descriptors: 1024,
     fetch_batch: 16,
+    completion_header_credits: 0,
+    completion_data_credits: 0,
     packets: false,
     clock_ps: 4000,
     timeout_clocks: 12_500_000,
 };
 
 /// All configurations that can be built.
-pub const CONFIGURATIONS: [Configuration; 2] = [
+pub const CONFIGURATIONS: [Configuration; 3] = [
     Configuration { name: "gen2x4", of: "rosta:crosslane", parameters: OWN },
     Configuration {
         name: "gen3x4",
@@ -80,6 +86,15 @@ pub const CONFIGURATIONS: [Configuration; 2] = [
             max_write_bytes: 512,
             lane_window_bytes: 131_072,
             packets: true,
+            ..OWN
+        },
+    },
+    Configuration {
+        name: "gen2x4buffer",
+        of: "rosta:crosslane with a receive buffer for 72 completions",
+        parameters: CardParameters {
+            completion_header_credits: 72,
+            completion_data_credits: 850,
             ..OWN
         },
     },

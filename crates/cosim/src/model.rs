@@ -86,6 +86,8 @@ fn differences(wanted: &CardParameters, other: &CardParameters) -> Vec<String> {
             ("the window of a lane, bytes,", p.lane_window_bytes),
             ("table_descriptors", p.table_descriptors.into()),
             ("fetch_batch", p.fetch_batch.into()),
+            ("completion_header_credits", p.completion_header_credits.into()),
+            ("completion_data_credits", p.completion_data_credits.into()),
             ("clock (ps)", p.clock_ps),
             ("completion time-out (clocks)", p.timeout_clocks),
         ]

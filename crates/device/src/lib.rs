@@ -20,4 +20,4 @@ mod parameters;
 pub use card_memory::{CardMemoryParameters, Copying};
 pub use engine::Engine;
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
-pub use parameters::EngineParameters;
+pub use parameters::{EngineParameters, UNLIMITED_COMPLETIONS};

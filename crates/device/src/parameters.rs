@@ -3,12 +3,17 @@
 
 use crosslane_fabric::parameters;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::ring_descriptor;
 
 use crate::card_memory::CardMemoryParameters;
+use crate::kit::CompletionCredits;
 
 /// Tags that each channel reserves for descriptor fetches, beyond those for data, so that data
 /// waiting for room in a stream cannot block descriptors.
 pub(crate) const FETCH_TAGS: u16 = 4;
+
+/// More credits for completions than all tags can need: no limit.
+pub const UNLIMITED_COMPLETIONS: u32 = 1 << 20;
 
 /// Tags that a requester can have (PCIe 6.x 2.2.6.2, 10-bit tags).
 const MAX_TAGS: u64 = 1024;
@@ -75,6 +80,18 @@ parameters! {
         table_descriptors: u16 [power of two, 1, 1024],
         /// Most descriptors that one fetch from a ring asks for, a power of two, 1 to 128.
         fetch_batch: u16 [power of two, 1, 128],
+        /// Completions that the receive buffer of the link core takes, in header credits. An
+        /// endpoint promises infinite credit for them, so the engine sends a read while the buffer
+        /// has room for the completions of a longest one (of data or of descriptors), each cut at
+        /// every 64 B, and then reserves what that read needs. At least a longest read's, up to
+        /// 1048576, which stands for no limit.
+        completion_header_credits: u32
+            [|p| p.longest_read_credits().headers.into(), UNLIMITED_COMPLETIONS.into();
+             UNLIMITED_COMPLETIONS],
+        /// The same in data credits, of 16 B.
+        completion_data_credits: u32
+            [|p| p.longest_read_credits().data.into(), UNLIMITED_COMPLETIONS.into();
+             UNLIMITED_COMPLETIONS],
         /// Whether H2C and C2H channel 0 have a packet mode.
         packets: bool [any; 0],
         ;
@@ -99,6 +116,12 @@ impl EngineParameters {
     /// shorter because no TLP is assembled.
     pub(crate) fn drain_ps(&self) -> u64 {
         self.clocks_ps(self.stream_latency_clocks.saturating_sub(self.write_latency_clocks))
+    }
+
+    /// Returns the most credits that the completions of one read need.
+    pub(crate) fn longest_read_credits(&self) -> CompletionCredits {
+        let fetch_bytes = u32::from(self.fetch_batch) * ring_descriptor::BYTES;
+        CompletionCredits::most_of(self.max_read_bytes.max(fetch_bytes))
     }
 
     /// Number of channels of all kinds.

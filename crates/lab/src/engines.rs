@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crosslane_cosim::{Card, CardParameters, CosimError};
-use crosslane_device::{Engine, EngineParameters};
+use crosslane_device::{Engine, EngineParameters, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::Device;
 use crosslane_pcie::units::Picoseconds;
 
@@ -74,6 +74,8 @@ fn card_of(
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }
+    // The gateware leaves the count out where there is no limit.
+    let limit = |credits| if credits == UNLIMITED_COMPLETIONS { 0 } else { credits };
     let bar1_bytes = endpoint.part.parameters.bars[1].map_or(0, |bar| bar.size_bytes);
     Ok(CardParameters {
         datapath_bytes: engine.datapath_bytes,
@@ -89,6 +91,8 @@ fn card_of(
         lane_window_bytes: bar1_bytes / u64::from(engine.lanes),
         table_descriptors: engine.table_descriptors,
         fetch_batch: engine.fetch_batch,
+        completion_header_credits: limit(engine.completion_header_credits),
+        completion_data_credits: limit(engine.completion_data_credits),
         packets: engine.packets,
         clock_ps: engine.clock.0,
         timeout_clocks: engine.completion_timeout.0 / engine.clock.0,

@@ -14,6 +14,8 @@ module crosslane_bare
 #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned TAGS = 64,  // reads in flight, to 256
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,  // of the link's buffer; 0: any number
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,  // of the link's buffer; 0: any number
     parameter int unsigned MAX_WRITE = 512,  // longest payload that it builds, bytes, to 1024
     parameter int unsigned MAX_READ = 1024,  // longest read that it asks for, bytes, to 4096
     parameter int unsigned STAGING_BYTES = 65536,  // ring behind the H2C channel
@@ -203,6 +205,8 @@ module crosslane_bare
       .H2C(1),
       .FETCHERS(0),
       .TAGS(TAGS),
+      .COMPLETION_HEADER_CREDITS(COMPLETION_HEADER_CREDITS),
+      .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)

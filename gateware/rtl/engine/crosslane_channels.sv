@@ -17,6 +17,8 @@ module crosslane_channels
     parameter int unsigned STAGING_BYTES = 65536,
     parameter int unsigned TABLE_ENTRIES = 1024,
     parameter int unsigned BATCH = 16,
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit MEMORY = 0,  // of the first H2C and C2H channels
     parameter int unsigned MEMORY_BITS = 40,
@@ -336,6 +338,8 @@ module crosslane_channels
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .BATCH(BATCH),
+      .COMPLETION_HEADER_CREDITS(COMPLETION_HEADER_CREDITS),
+      .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) reads (
       .*,

@@ -19,6 +19,8 @@ module crosslane_engine
     parameter int unsigned LANE_WINDOW = 524288,  // bytes of BAR 1 that each lane has
     parameter int unsigned TABLE_ENTRIES = 1024,  // of H2C 0 and of C2H 0; 0: none
     parameter int unsigned BATCH = 16,  // descriptors of a fetch from a ring
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,  // of the link's buffer; 0: any number
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,  // of the link's buffer; 0: any number
     parameter int unsigned VECTORS = 8,  // of MSI-X
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,  // of completions: 50 ms
@@ -161,10 +163,8 @@ module crosslane_engine
     output logic busy  // work is in progress, or would be if the link let it
 );
   localparam logic [1:0] INCREMENTING = 2'b01;  // the AXI4 burst type
-  assign m_memory_awsize  = MEMORY ? 3'($clog2(BYTES)) : '0;
-  assign m_memory_awburst = MEMORY ? INCREMENTING : '0;
-  assign m_memory_arsize  = MEMORY ? 3'($clog2(BYTES)) : '0;
-  assign m_memory_arburst = MEMORY ? INCREMENTING : '0;
+  assign {m_memory_awsize, m_memory_arsize}   = MEMORY ? {2{3'($clog2(BYTES))}} : '0;
+  assign {m_memory_awburst, m_memory_arburst} = MEMORY ? {2{INCREMENTING}} : '0;
 
   // An internal stream has the name of the port that it leads to.
   // --- Received TLPs -------------------------------------------------------------------------
@@ -329,6 +329,8 @@ module crosslane_engine
       .STAGING_BYTES(STAGING_BYTES),
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .BATCH(BATCH),
+      .COMPLETION_HEADER_CREDITS(COMPLETION_HEADER_CREDITS),
+      .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
       .MEMORY_BITS(MEMORY_BITS),
@@ -387,7 +389,6 @@ module crosslane_engine
     assign {source_first[CREDITS], source_last[CREDITS]} = '0;
   end
 
-  // Any activity.
   assign busy = s_rx_valid || m_tx_valid || s_answer_valid || source_valid != '0 || channels_busy ||
       lanes_busy;
 

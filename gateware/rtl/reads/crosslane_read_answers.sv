@@ -57,6 +57,11 @@ module crosslane_read_answers
     output logic no_longer_waits,
     output logic no_longer_open,
     output logic freed,
+    output logic less_to_come,
+    output logic [5:0] to_come_low,
+    output logic [12:0] to_come,
+    output logic [12:0] still_to_come,
+    output logic event_ends,  // its last beat
     output logic unexpected,  // pulses
     output logic timed_out,
     output logic refused,
@@ -139,6 +144,8 @@ module crosslane_read_answers
       .beat_aborted
   );
 
+  assign event_ends = beat_valid && beat_last;
+
   logic placed, answer_valid, answer_whole;
   logic [POSITION_BITS-1:0] place;
   logic [2:0] answer_error;
@@ -184,6 +191,10 @@ module crosslane_read_answers
       .no_longer_waits,
       .no_longer_open,
       .freed,
+      .less_to_come,
+      .to_come_low,
+      .to_come,
+      .still_to_come,
       .unexpected,
       .timed_out,
       .refused

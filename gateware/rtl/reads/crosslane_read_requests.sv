@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Starts reads: picks the requester and the tag and builds the request, one a clock. A data read or
-// descriptor fetch begins when its requester has room for the data, a tag is free and the register
-// before the arbiter can take its request. `begin_*` reports it in that clock.
+// descriptor fetch begins when its requester has room for the data, the link's receive buffer has
+// room for its completions, a tag is free and the register before the arbiter can take its request.
+// `begin_*` reports it in that clock.
 
 module crosslane_read_requests
   import crosslane_pkg::*;
@@ -22,6 +23,7 @@ module crosslane_read_requests
     input  function_t                            function_i,
     // verilator lint_on UNUSEDSIGNAL
     input  logic                                 initialising,
+    input  logic                                 completions_fit,  // of any read
     // H2C channels.
     input  logic        [         H2C-1:0]       read_valid,
     output logic        [         H2C-1:0]       read_ready,
@@ -70,7 +72,7 @@ module crosslane_read_requests
   always_comb begin
     for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
       fetch_can[f] = FETCHERS > 0 && fetch_valid[f] && fetch_room[f] && fetch_tag_valid[f] &&
-                     (!m_fetch_valid || m_fetch_ready) && !initialising;
+                     (!m_fetch_valid || m_fetch_ready) && completions_fit && !initialising;
     end
   end
   assign fetch_begins = fetch_can != '0;
@@ -91,7 +93,8 @@ module crosslane_read_requests
       can[h] = read_valid[h] && has_room[h] && (!m_h2c_valid[h] || m_h2c_ready[h]);
     end
   end
-  assign data_begins = can != '0 && data_tag_valid && !initialising && !fetch_begins;
+  assign data_begins = can != '0 && data_tag_valid && completions_fit && !initialising &&
+      !fetch_begins;
 
   crosslane_turn #(
       .COUNT(H2C)
@@ -105,7 +108,7 @@ module crosslane_read_requests
   );
 
   assign read_ready = data_begins ? chosen : '0;
-  assign read_blocked = (data_tag_valid && !initialising) ? ~has_room : '1;
+  assign read_blocked = (data_tag_valid && completions_fit && !initialising) ? ~has_room : '1;
 
   assign begin_tag = fetch_begins ? fetch_tag : data_tag;
   assign begin_use = fetch_begins ? fetch_use : data_use;

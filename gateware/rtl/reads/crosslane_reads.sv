@@ -26,6 +26,9 @@ module crosslane_reads
     parameter int unsigned MAX_READ = 1024,  // bytes, to 4096
     parameter int unsigned STAGING_BYTES = 65536,  // ring behind each H2C channel
     parameter int unsigned BATCH = 16,  // descriptors of a fetch
+    // Receive buffer of the link's block: completions, and their data in units of 16 B; 0: no limit.
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     localparam int unsigned FETCH_PLACES = (FETCHERS > 0) ? FETCHERS : 1
 ) (
@@ -42,7 +45,7 @@ module crosslane_reads
     input logic [H2C-1:0][63:0] read_address,
     input logic [H2C-1:0][12:0] read_bytes,  // none across 4 KiB
     input logic [H2C-1:0] read_relaxed,
-    output logic [H2C-1:0] read_blocked,  // by tags, or room
+    output logic [H2C-1:0] read_blocked,  // by tags, room, or the receive buffer
     output logic [H2C-1:0] data_came,  // pulse: good data
     output logic [H2C-1:0] arrived_valid,  // in order
     output logic [H2C-1:0][12:0] arrived_bytes,
@@ -103,12 +106,14 @@ module crosslane_reads
   localparam int unsigned H2C_BITS = (H2C > 1) ? $clog2(H2C) : 1;
   localparam int unsigned FETCHER_BITS = (FETCHERS > 1) ? $clog2(FETCHERS) : 1;
   localparam int unsigned RING_BITS = $clog2(STAGING_BYTES);
+  localparam int unsigned FETCH_BYTES = (FETCHERS > 0) ? 32 * BATCH : 0;
+  localparam int unsigned LONGEST_BYTES = (FETCH_BYTES > MAX_READ) ? FETCH_BYTES : MAX_READ;
   localparam int unsigned FETCH_MEMORY_BITS = $clog2(2 * BATCH) + 5;
   localparam int unsigned POSITION_BITS =
       (RING_BITS > FETCH_MEMORY_BITS) ? RING_BITS : FETCH_MEMORY_BITS;
 
   // --- Requests ----------------------------------------------------------------------------------
-  logic initialising, fetch_begins, data_begins, data_tag_valid;
+  logic initialising, fetch_begins, data_begins, data_tag_valid, completions_fit;
   logic [TAG_BITS-1:0] data_tag, fetch_tag, begin_tag;
   logic [USE_BITS-1:0] data_use, fetch_use, begin_use;
   logic [FETCH_PLACES-1:0] fetch_tag_valid, fetch_room;
@@ -142,6 +147,13 @@ module crosslane_reads
   logic [H2C-1:0][RING_BITS-1:0] ring_end;
   answer_t known_answer;
 
+  // Of the receive buffer; unused without a limit.
+  // verilator lint_off UNUSEDSIGNAL
+  logic less_to_come, event_ends;
+  logic [5:0] to_come_low;
+  logic [12:0] to_come, still_to_come;
+  // verilator lint_on UNUSEDSIGNAL
+
   crosslane_read_answers #(
       .DATA_BITS     (DATA_BITS),
       .H2C           (H2C),
@@ -158,6 +170,35 @@ module crosslane_reads
       .begin_low(begin_address[6:0]),
       .begin_channel(channel)
   );
+
+  // --- Receive buffer of the link's block ----------------------------------------------------------
+  logic headers_fit, data_fit;
+  // No header stands for more than 64 B: data are counted where they can be the limit.
+  localparam int unsigned DATA_LIMIT =
+      (COMPLETION_HEADER_CREDITS > 0 &&
+       COMPLETION_DATA_CREDITS >= 4 * COMPLETION_HEADER_CREDITS) ? 0 : COMPLETION_DATA_CREDITS;
+
+  crosslane_completion_space #(
+      .UNIT_BYTES   (64),
+      .UNITS        (COMPLETION_HEADER_CREDITS),
+      .LONGEST_BYTES(LONGEST_BYTES)
+  ) header_space (
+      .*,
+      .begin_valid(fetch_begins || data_begins),
+      .begin_low(begin_address[5:0]),
+      .fits(headers_fit)
+  );
+  crosslane_completion_space #(
+      .UNIT_BYTES   (16),
+      .UNITS        (DATA_LIMIT),
+      .LONGEST_BYTES(LONGEST_BYTES)
+  ) data_space (
+      .*,
+      .begin_valid(fetch_begins || data_begins),
+      .begin_low(begin_address[5:0]),
+      .fits(data_fit)
+  );
+  assign completions_fit = headers_fit && data_fit;
 
   // --- Requesters --------------------------------------------------------------------------------
   logic [H2C-1:0] done, done_chosen, done_ready;

@@ -61,6 +61,11 @@ module crosslane_tag_table
     output logic                            no_longer_waits,   // one outstanding answer fewer
     output logic                            no_longer_open,    // the same, or of a read given up
     output logic                            freed,             // the tag is free from now on
+    // The completions that are still to come are fewer: bytes of the read before and after.
+    output logic                            less_to_come,
+    output logic        [              5:0] to_come_low,       // address of the first of them
+    output logic        [             12:0] to_come,
+    output logic        [             12:0] still_to_come,     // from a multiple of 64 B on
     output logic                            unexpected,
     output logic                            timed_out,
     output logic                            refused
@@ -190,6 +195,8 @@ module crosslane_tag_table
 
   assign place = read.place_end - POSITION_BITS'(event_completion.back);
   assign answer_bytes = read.bytes;
+  assign to_come_low = low[5:0];
+  assign to_come = missing;
 
   always_comb begin
     next_condition = '{parity: parity, state: state, failed: failed, begun: has_progress};
@@ -204,6 +211,8 @@ module crosslane_tag_table
     no_longer_waits = 1'b0;
     no_longer_open = 1'b0;
     freed = 1'b0;
+    less_to_come = 1'b0;
+    still_to_come = '0;
     unexpected = 1'b0;
     timed_out = 1'b0;
     refused = 1'b0;
@@ -218,6 +227,12 @@ module crosslane_tag_table
           if (fits && event_completion.refusal == ERROR_NONE) begin
             next_condition.begun = 1'b1;
             progress_write = event_valid;
+            less_to_come = event_valid;
+            still_to_come = event_completion.rest;
+          end
+          if (ends) begin
+            less_to_come  = event_valid;
+            still_to_come = '0;
           end
           freed = event_valid && state == ORPHAN && ends;
           no_longer_waits = event_valid && is_waiting && ends;
@@ -248,6 +263,7 @@ module crosslane_tag_table
           condition_write = event_valid;
           next_condition.state = ANSWERED;
           freed = event_valid;
+          less_to_come = event_valid;
         end
       end
       EVENT_GIVE_UP: begin

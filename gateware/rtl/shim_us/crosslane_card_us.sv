@@ -26,6 +26,8 @@ module crosslane_card_us
     parameter int unsigned LANE_WINDOW = 524288,
     parameter int unsigned TABLE_ENTRIES = 1024,
     parameter int unsigned BATCH = 16,
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
@@ -157,6 +159,8 @@ module crosslane_card_us
       .LANE_WINDOW(LANE_WINDOW),
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .BATCH(BATCH),
+      .COMPLETION_HEADER_CREDITS(COMPLETION_HEADER_CREDITS),
+      .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .PACKETS(PACKETS)

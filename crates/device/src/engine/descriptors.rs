@@ -126,6 +126,7 @@ impl Engine {
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let channel = &self.channels[index];
         let tag_ps = self.tags.free_fetch_tag(index).map_or(u64::MAX, |(_, from_ps)| from_ps);
+        let tag_ps = tag_ps.max(self.completions_ps());
         tag_ps.max(channel.posted_ps(channel.requested) + latency_ps)
     }
 

@@ -87,6 +87,8 @@ pub struct Engine {
     /// Time at which the last status block or message has been handed on whole.
     status_free_ps: u64,
     engine_free_ps: u64,
+    /// Time at which the receive buffer for completions had room again.
+    buffer_room_ps: u64,
     timer_ps: u64,
     /// Check for completion time-outs.
     time_outs: Timer,
@@ -140,6 +142,7 @@ impl Engine {
             status_turn: 0,
             status_free_ps: 0,
             engine_free_ps: 0,
+            buffer_room_ps: 0,
             timer_ps: u64::MAX,
             time_outs: Timer::of_deadlines(TIMEOUT),
             wake: false,

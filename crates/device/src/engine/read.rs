@@ -16,6 +16,10 @@ use super::lanes::Payload;
 use crate::kit::{self, Answered, ReadError, TagState, part_bytes, report_unexpected};
 use crate::parameters::{EngineParameters, FETCH_TAGS};
 
+/// Clocks from a completion's last data until the gateware counts its space in the receive buffer
+/// as free.
+const BUFFER_CLOCKS: u32 = 4;
+
 /// Read of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
@@ -206,7 +210,8 @@ impl Engine {
 
     /// Returns when an H2C channel may send its next read: when a tag is free, the staging memory
     /// has room for a longest read, and a copier in turn has its earlier data in the card's memory.
-    /// A read's room stays reserved until its data have been taken. `u64::MAX` if no time is known.
+    /// A read's room stays reserved until its data have been taken. The link core's receive buffer
+    /// must take its completions, too. `u64::MAX` if no time is known.
     pub(super) fn reads_ps(&self, index: usize, current: &Current) -> u64 {
         let channel = &self.channels[index];
         let p = &self.parameters;
@@ -216,7 +221,28 @@ impl Engine {
         // Data being drained may overlap with this much room.
         let clocks = room / p.datapath_bytes;
         let room_ps = channel.drained_ps.saturating_sub(p.clocks_ps(clocks));
-        room_ps.max(self.tags.table.free_ps()).max(self.copies_ps(index, current))
+        let ps = room_ps.max(self.tags.table.free_ps()).max(self.copies_ps(index, current));
+        ps.max(self.completions_ps())
+    }
+
+    /// Returns when the receive buffer of the link core has room for the completions of any read
+    /// beside those that may still come. `u64::MAX` if no time is known.
+    pub(super) fn completions_ps(&self) -> u64 {
+        if self.completions_fit() { self.buffer_room_ps } else { u64::MAX }
+    }
+
+    /// Notes whether the receive buffer has room again.
+    fn note_buffer_room(&mut self, was_full: bool, now_ps: u64) {
+        if was_full && self.completions_fit() {
+            self.buffer_room_ps = now_ps + self.parameters.clocks_ps(BUFFER_CLOCKS);
+        }
+    }
+
+    fn completions_fit(&self) -> bool {
+        let (p, taken) = (&self.parameters, self.tags.table.to_come());
+        let longest = p.longest_read_credits();
+        taken.headers + longest.headers <= p.completion_header_credits
+            && taken.data + longest.data <= p.completion_data_credits
     }
 
     /// Asserts that the next TLP lies within its descriptor and a page of 4 KiB, and obeys the
@@ -283,10 +309,12 @@ impl Engine {
         let timeout = self.parameters.completion_timeout;
         let now_ps = port.now_ps();
         let mut waiting = Vec::new();
+        let was_full = !self.completions_fit();
         let next = self.tags.time_out(now_ps, timeout.0, |tag, channel| {
             port.report(ErrorKind::CompletionTimeout { tag, timeout });
             waiting.push(channel);
         });
+        self.note_buffer_room(was_full, now_ps);
         self.time_outs.reset();
         if let Some(next_ps) = next {
             self.time_outs.at(next_ps, port);
@@ -305,11 +333,13 @@ impl Engine {
         payload: Payload<'_>,
         port: &mut DevicePort<'_>,
     ) {
+        let was_full = !self.completions_fit();
         let answered = if header.requester == port.routing_id() {
             self.tags.complete(header, payload.bytes(port))
         } else {
             Answered::Unexpected
         };
+        self.note_buffer_room(was_full, port.now_ps());
         match answered {
             Answered::Unexpected => report_unexpected(header, port),
             // An orphan's tag may have become free.

@@ -22,7 +22,7 @@ pub use function::{Aperture, Arrival, Function, Place, RegisterRead, report_unex
 pub use msix::Msix;
 pub use registers::{RegisterFile, whole_words};
 pub use requester::{Completed, Requester};
-pub use tags::{Answered, ReadError, Tag, TagState, Tags};
+pub use tags::{Answered, CompletionCredits, ReadError, Tag, TagState, Tags};
 pub use timer::Timer;
 
 /// Returns how many of `left` bytes at an address one TLP carries that ends at a multiple of

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::Tag as WireTag;
 
@@ -14,6 +15,8 @@ use crosslane_pcie::units::Tag as WireTag;
 const EXTENDED_TAGS: u16 = 256;
 /// Smallest read completion boundary (PCIe 6.x 2.3.1.1), bytes.
 const READ_COMPLETION_BOUNDARY_BYTES: u64 = 64;
+/// Payload bytes of a data credit (PCIe 6.x 2.6.1).
+const DATA_CREDIT_BYTES: u32 = 16;
 
 /// State of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +32,42 @@ pub enum TagState {
     Orphan,
     /// Timed out. Unusable until its deadline.
     Quarantine,
+}
+
+/// Credits that completions take in a receive buffer: one each for their headers, and one for each
+/// 16 B of their data (PCIe 6.x 2.6.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompletionCredits {
+    /// Header credits.
+    pub headers: u32,
+    /// Data credits.
+    pub data: u32,
+}
+
+impl CompletionCredits {
+    /// Returns the credits that the completions of a read take at most: they may be cut at each
+    /// Read Completion Boundary, of 64 B at least.
+    pub fn of(address: u64, bytes: u32) -> Self {
+        let units = |unit_bytes: u32| {
+            let skipped = (address % u64::from(unit_bytes)) as u32;
+            if bytes == 0 { 0 } else { (skipped + bytes).div_ceil(unit_bytes) }
+        };
+        Self {
+            headers: units(READ_COMPLETION_BOUNDARY_BYTES as u32),
+            data: units(DATA_CREDIT_BYTES),
+        }
+    }
+
+    /// Returns the most credits that a read of up to `bytes` takes, at any address.
+    pub fn most_of(bytes: u32) -> Self {
+        let last_byte = PAGE_BYTES.saturating_sub(u64::from(bytes)).min(63);
+        Self::of(last_byte, bytes)
+    }
+
+    fn change(&mut self, before: Self, after: Self) {
+        self.headers = self.headers + after.headers - before.headers;
+        self.data = self.data + after.data - before.data;
+    }
 }
 
 /// Failure of a read.
@@ -73,6 +112,15 @@ impl<T> Tag<T> {
     pub fn is_open(&self) -> bool {
         matches!(self.state, TagState::Waiting | TagState::Orphan)
     }
+
+    /// Returns the most credits of completions that may still come, also of a read that timed out.
+    fn to_come(&self) -> CompletionCredits {
+        let at = self.address.wrapping_add(self.received.into());
+        match self.state {
+            TagState::Free | TagState::Answered => CompletionCredits::default(),
+            _ => CompletionCredits::of(at, self.bytes - self.received),
+        }
+    }
 }
 
 /// Effect of a completion.
@@ -100,6 +148,8 @@ pub struct Tags<T> {
     numbers: u16,
     /// Rounds in the range of the wire.
     turns: u16,
+    /// Most credits of completions that may still come.
+    to_come: CompletionCredits,
 }
 
 impl<T: Copy + Default> Tags<T> {
@@ -111,7 +161,8 @@ impl<T: Copy + Default> Tags<T> {
         // The first use has turn 0.
         let unused = Tag { turn: turns - 1, ..Tag::default() };
         let free = (numbered..all).map(|tag| (tag, 0)).collect();
-        Self { tags: vec![unused; usize::from(all)], free, numbered, numbers, turns }
+        let to_come = CompletionCredits::default();
+        Self { tags: vec![unused; usize::from(all)], free, numbered, numbers, turns, to_come }
     }
 
     /// Returns the state of a tag.
@@ -144,6 +195,12 @@ impl<T: Copy + Default> Tags<T> {
         self.tags.iter().filter(|tag| tag.state != TagState::Free).count()
     }
 
+    /// Returns the most credits of completions that may still come for all reads, those given up
+    /// and those that timed out included.
+    pub fn to_come(&self) -> CompletionCredits {
+        self.to_come
+    }
+
     /// Returns the tag in a request on the wire.
     pub fn on_the_wire(&self, tag: u16) -> WireTag {
         WireTag(tag + self.get(tag).turn * self.numbers)
@@ -163,6 +220,7 @@ impl<T: Copy + Default> Tags<T> {
         assert!(state == TagState::Free, "tag {tag} is taken for {bytes} B, and is {state:?}");
         let state = TagState::Waiting;
         let read = Tag { state, purpose, address, bytes, deadline_ps, turn, ..Tag::default() };
+        self.to_come.change(CompletionCredits::default(), read.to_come());
         *self.get_mut(tag) = read;
     }
 
@@ -210,6 +268,7 @@ impl<T: Copy + Default> Tags<T> {
             TagState::Quarantine => return Answered::Dropped(None),
             TagState::Waiting | TagState::Orphan => {}
         }
+        let before = read.to_come();
         let error = read.error_of(header);
         let (skip, bytes) = read.part_of(header);
         let ends = match error {
@@ -227,15 +286,18 @@ impl<T: Copy + Default> Tags<T> {
         if is_good {
             read.good = read.received;
         }
-        if read.state == TagState::Orphan {
-            let purpose = read.purpose;
+        let is_orphan = read.state == TagState::Orphan;
+        let purpose = read.purpose;
+        if ends {
+            read.state = TagState::Answered;
+        }
+        let after = read.to_come();
+        self.to_come.change(before, after);
+        if is_orphan {
             if ends {
                 self.give_back(tag, 0);
             }
             return Answered::Dropped(ends.then_some(purpose));
-        }
-        if ends {
-            read.state = TagState::Answered;
         }
         Answered::Taken(tag, is_good.then_some((skip, bytes)))
     }
@@ -268,7 +330,11 @@ impl<T: Copy + Default> Tags<T> {
                 TagState::Quarantine if keeps(&read.purpose) => {
                     read.deadline_ps = now_ps + timeout_ps
                 }
-                TagState::Quarantine => self.give_back(number, 0),
+                TagState::Quarantine => {
+                    let before = read.to_come();
+                    self.to_come.change(before, CompletionCredits::default());
+                    self.give_back(number, 0);
+                }
                 TagState::Free | TagState::Answered => {}
             }
         }
@@ -277,6 +343,11 @@ impl<T: Copy + Default> Tags<T> {
         let (used, free) =
             (others.filter(|tag| tag.state != TagState::Free).count(), self.free.len());
         assert!(free + used == all, "of {all} tags {used} are in use and {free} free");
+        let mut to_come = CompletionCredits::default();
+        for tag in &self.tags {
+            to_come.change(CompletionCredits::default(), tag.to_come());
+        }
+        assert!(to_come == self.to_come, "{:?} are counted, of {to_come:?}", self.to_come);
         let open = self
             .tags
             .iter()

@@ -2,6 +2,7 @@
 //! Integration tests of `crosslane-device`, in one program.
 
 mod card_memory;
+mod completion_space;
 mod errors;
 mod fuzz_engine;
 mod fuzz_memory_card;

@@ -3,6 +3,8 @@
 
 use crate::support;
 
+use crosslane_device::UNLIMITED_COMPLETIONS;
+use crosslane_fabric::parameters::Parameters;
 use crosslane_fabric::*;
 use crosslane_regs::engine::{
     self, ChannelError, ChannelState, DescriptorSource, StreamSource, channel, user as user_regs,
@@ -80,6 +82,10 @@ fn h2c_goes_round_into_c2h() {
         parameters.max_read_bytes = [128, 512, 4096][random.usize(..3)];
         let least = parameters.max_read_bytes + parameters.max_write_bytes;
         parameters.staging_bytes = [least.next_power_of_two(), 65536][random.usize(..2)];
+        // A receive buffer of the least size, or of any.
+        parameters.completion_header_credits = [1, UNLIMITED_COMPLETIONS][random.usize(..2)];
+        parameters.completion_data_credits = [1, 300, UNLIMITED_COMPLETIONS][random.usize(..3)];
+        parameters.fit();
         // Shuffled completions of a long read may have to wait for each other.
         parameters.completion_timeout = ns(10_000_000);
         settings.max_read_request = [128, 512, 4096][random.usize(..3)];

@@ -136,6 +136,15 @@ fn reads_in_flight(spots: &mut Spots<'_>, index: usize) {
             part.port.capability.extended_tags = true;
         });
     }
+    let built = spots.file.endpoints[index].part.engine;
+    let credits_of = |p: EngineParameters| p.completion_header_credits;
+    if let Some(p) = built.filter(|p| credits_of(*p) < credits_of(p.fastest())) {
+        let credits = credits_of(p);
+        let words = format!("the {credits} completions that the receive buffer of {{}} takes");
+        engine(spots, index, LimitKind::Tags, (words, "any number".to_owned()), |p| {
+            lift!(p => completion_header_credits, completion_data_credits);
+        });
+    }
     let (bytes, longest) = (p.max_read_bytes, p.fastest().max_read_bytes);
     if bytes < longest {
         let words = format!("reads of {bytes} B, the longest that {{}} can ask for");
@@ -158,6 +167,8 @@ fn hold_reads(part: &mut EndpointPart, change: impl FnOnce(&mut RequesterParamet
     for p in part.engine.iter_mut().filter(|_| held_all) {
         p.staging_bytes = p.staging_bytes.max(read_bytes(p).next_power_of_two());
     }
+    // The receive buffer has to take the completions of a longest read.
+    part.engine.iter_mut().for_each(Parameters::fit);
 }
 
 /// The gap between operations of a generic requester, or their interval.

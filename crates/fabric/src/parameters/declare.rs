@@ -469,6 +469,9 @@ macro_rules! parameters {
     (@absent $nothing:ident $bounds:tt) => { $crate::parameters::Absent::Nothing };
     (@absent [rate, $key:literal]) => { $crate::parameters::Absent::Is(f64::INFINITY) };
     (@absent [share, $most:expr]) => { $crate::parameters::Absent::Is(0.0) };
+    (@absent [|$all:ident| $least:expr, $most:expr; $value:expr]) => {
+        $crate::parameters::Absent::Is($value as f64)
+    };
     (@absent [|$all:ident| $($bounds:tt)*]) => { $crate::parameters::Absent::Error };
     (@absent [any; $value:expr]) => { $crate::parameters::Absent::Is($value as f64) };
     (@absent [power of two, $least:expr, $most:expr; $value:expr]) => {

@@ -6,8 +6,8 @@ pub mod fabric_support;
 pub mod hosts;
 pub mod script;
 
-use crosslane_device::Engine;
 pub use crosslane_device::EngineParameters;
+use crosslane_device::{Engine, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::parameters::LinkParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
@@ -58,6 +58,8 @@ pub fn own() -> EngineParameters {
         staging_bytes: 65536,
         table_descriptors: 1024,
         fetch_batch: 16,
+        completion_header_credits: UNLIMITED_COMPLETIONS,
+        completion_data_credits: UNLIMITED_COMPLETIONS,
         packets: false,
         card_memory: None,
     }

@@ -225,6 +225,33 @@ fn rates_side_by_side_are_the_same() {
     compare_all(cases);
 }
 
+/// A receive buffer that holds reads back: the same reads, at the same times.
+#[test]
+fn a_small_receive_buffer_is_the_same() {
+    use ChannelKind::{C2h, H2c};
+    let table = ChannelOptions::default().with_descriptors(DescriptorSource::Table);
+    let ring = ChannelOptions::default();
+    let mut cases = Vec::new();
+    for (name, options) in [("table", table), ("ring", ring)] {
+        for bytes in [64, 16_384, 262_144] {
+            let alone = Workload::single(H2c, options, bytes);
+            cases.push((format!("{name} {bytes} B"), alone, Times::Each));
+        }
+    }
+    for seed in 0..8 {
+        let alone = Workload::random_alone(Where::Rosta, seed);
+        cases.push((format!("seed {seed}"), alone, Times::Each));
+    }
+    for route in [Route::Nowhere, Route::ToC2h] {
+        let together = Workload::together(&[C2h, H2c], route, 256);
+        cases.push((format!("{route:?}"), together, Times::Rates));
+    }
+    compare_all(cases.into_iter().map(|(name, workload, times)| {
+        let workload = Workload { place: Where::Buffer, ..workload };
+        (name, move || said(&workload, times))
+    }));
+}
+
 fn compare_rosta(case: Rosta) -> Result<String, String> {
     let (mut model, mut rtl) = (case.run(EngineKind::Model), case.run(EngineKind::Rtl));
     for shown in [&mut model, &mut rtl] {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic for both engines.
 
+use std::sync::Arc;
+
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
     Notification, Packet, PeerOptions, StreamSource, Transfer,
 };
 use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_host::{Bus, FunctionInfo, PageSize, Topology};
+use crosslane_lab::file::EndpointInstance;
 use crosslane_lab::{EngineKind, Simulation, open};
 use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
 use crosslane_pcie::units::Picoseconds;
@@ -53,6 +56,8 @@ pub enum Route {
 pub enum Where {
     /// `rosta:crosslane`, from `fpga1`; peer writes go to `fpga2`.
     Rosta,
+    /// The same, with receive buffers for 72 completions.
+    Buffer,
     /// `minimal`, as shipped, with no other engine.
     Minimal,
 }
@@ -62,7 +67,7 @@ impl Where {
     /// side, after it on the other.
     pub fn skp_ps(self) -> i64 {
         let (generation, width) = match self {
-            Self::Rosta => (Generation::Gen2, 4),
+            Self::Rosta | Self::Buffer => (Generation::Gen2, 4),
             Self::Minimal => (Generation::Gen3, 4),
         };
         let rate = LinkRate { generation, width: Width::new(width).unwrap() };
@@ -249,17 +254,20 @@ impl Workload {
     /// Runs the workload. Returns the TLPs of each step, and the content of the written buffer.
     pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
         let (lab, names) = match self.place {
-            Where::Rosta => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
+            Where::Rosta | Where::Buffer => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
             Where::Minimal => ("minimal", &["card0"][..]),
         };
         let mut lab = open(lab).unwrap().with_engines(kind);
-        if self.place == Where::Rosta {
+        if self.place != Where::Minimal {
             for (constant, value) in [
                 ("part.i7.port.max_payload_bytes", self.payload_bytes),
                 ("host.host0.max_read_request_bytes", self.read_bytes),
             ] {
                 lab = lab.with_constant(constant, value.into()).unwrap();
             }
+        }
+        if self.place == Where::Buffer {
+            lab = lab.edited(|file| file.endpoints.iter_mut().for_each(buffered)).unwrap();
         }
         let simulation = Simulation::new(lab.build_engines(1).unwrap());
         simulation.set_time_limit(Some(us(100_000)));
@@ -366,6 +374,13 @@ impl Workload {
             peer.close().await.unwrap();
         }
         (begins_ps, buffers, written)
+    }
+}
+
+/// Gives an endpoint a receive buffer as small as the one of the 7-series block.
+fn buffered(endpoint: &mut EndpointInstance) {
+    for engine in Arc::make_mut(&mut endpoint.part).engine.iter_mut() {
+        (engine.completion_header_credits, engine.completion_data_credits) = (72, 850);
     }
 }
 
