@@ -20,6 +20,8 @@ module crosslane_card
     parameter int unsigned LANE_WINDOW = 524288,
     parameter int unsigned TABLE_ENTRIES = 1024,
     parameter int unsigned BATCH = 16,
+    parameter int unsigned COMPLETION_HEADER_CREDITS = 0,
+    parameter int unsigned COMPLETION_DATA_CREDITS = 0,
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
