@@ -66,7 +66,7 @@ module link_elastic_properties
       // A column stays as it came until it goes out.
       assert (is_kept == is_within);
       if (is_kept) assert (elastic.memory[place[3:1]][place[0]] == kept);
-      // What is left out or repeated.
+      // Columns that are left out or repeated.
       assert (!(elastic.drops && elastic.doubles));
       if (elastic.drops) assert (!elastic.first.present || was_present_skip);
       if (elastic.is_running && !elastic.is_empty && elastic.steps == 2'd0)

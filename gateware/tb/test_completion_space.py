@@ -8,7 +8,7 @@ from read_bench import clocks, run
 from simulate import SEED, simulate, widths
 from test_reads import FAULTS, Reads, random_read
 
-# What breaks a read off, and so leaves space that no completion gives back.
+# Events that break a read off, and so leave space that no completion gives back.
 BROKEN = [fault for fault in FAULTS if fault not in (Fault.DOUBLED, Fault.LENGTH)]
 
 

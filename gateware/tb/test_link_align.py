@@ -132,7 +132,7 @@ def compare(answers, said, found, lanes: int, size: int) -> None:
     answer = iter(zip(answers, said, strict=True))
     for one, line_said in answer:
         if line_said == "r":
-            # What is still on its way when alignment begins anew does not come out.
+            # Columns still on their way when alignment begins anew do not come out.
             wanted[-DELAY:] = [["-"] * size for _ in wanted[-DELAY:]]
             wanted.append(["-"] * size)
         else:

@@ -577,7 +577,7 @@ mod tests {
         }
         let open = Guard::Open.admit("rnode", &["one.example".to_owned()]);
         assert_eq!(open.map(|admitted| admitted.name), Ok("one.example".to_owned()));
-        // Who has a key shows it, whatever certificate it has.
+        // A client with a key shows it, whatever certificate it has.
         let key = Some(Key::new([1; 32]));
         assert_eq!(admit("rnode", &["one.example"]), Ok(("rnode".to_owned(), key)));
     }

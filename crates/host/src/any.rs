@@ -54,12 +54,16 @@ impl<T> Future for Answer<'_, T> {
     }
 }
 
+/// The whole, or what it holds, if that is of this type.
+fn of_type<'a, T: 'static>(whole: &'a dyn Any, held: &'a dyn Any) -> Option<&'a T> {
+    whole.downcast_ref().or_else(|| held.downcast_ref())
+}
+
 /// A [`DmaMemory`] whose type is chosen at run time.
-trait Memory: Send + Sync {
+trait Memory: Any + Send + Sync {
     fn size_bytes(&self) -> u64;
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> BusResult<()>;
     fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()>;
-    fn as_any(&self) -> &dyn Any;
 }
 
 impl<M: DmaMemory> Memory for M {
@@ -73,10 +77,6 @@ impl<M: DmaMemory> Memory for M {
 
     fn write(&self, offset_bytes: u64, from: &[u8]) -> BusResult<()> {
         DmaMemory::write(self, offset_bytes, from)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
     }
 }
 
@@ -95,8 +95,7 @@ impl AnyMemory {
 
     /// The memory itself, if it is of this type.
     pub fn downcast<M: DmaMemory>(&self) -> Option<&M> {
-        let same = (self as &dyn Any).downcast_ref();
-        same.or_else(|| self.0.as_any().downcast_ref())
+        of_type(self, &*self.0)
     }
 
     /// The memory itself, for the bus of whose type it has to be.
@@ -129,8 +128,7 @@ impl DmaMemory for AnyMemory {
 type Answered<'a, T> = Answer<'a, BusResult<T>>;
 
 /// A [`Bus`] whose type is chosen at run time; its methods are those of the same names.
-trait Calls: Topology + Send + Sync {
-    fn as_any(&self) -> &dyn Any;
+trait Calls: Topology + Any + Send + Sync {
     fn now(&self) -> Picoseconds;
     fn sleep_until(&self, time: Picoseconds) -> Answer<'_, ()>;
     fn processor_time(&self) -> Option<Picoseconds>;
@@ -179,10 +177,6 @@ trait Calls: Topology + Send + Sync {
 }
 
 impl<B: Bus> Calls for B {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn now(&self) -> Picoseconds {
         Bus::now(self)
     }
@@ -324,8 +318,7 @@ impl AnyBus {
 
     /// The bus itself, if it is of this type.
     pub fn downcast<B: Bus>(&self) -> Option<&B> {
-        let same = (self as &dyn Any).downcast_ref();
-        same.or_else(|| self.0.as_any().downcast_ref())
+        of_type(self, &*self.0)
     }
 }
 

@@ -303,9 +303,10 @@ impl Session {
         if let Some(bus) = self.bus.downcast::<VfioBus>() {
             return bus.reset(function);
         }
-        if let (Some(bus), Some(simulation)) = (self.bus.downcast(), self.simulation()) {
-            retrain(simulation, bus, function).await;
-        }
+        let (Some(bus), Some(simulation)) = (self.bus.downcast(), self.simulation()) else {
+            unreachable!("a bus that is not the machine's is a lab's, which has its simulation");
+        };
+        retrain(simulation, bus, function).await;
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ module crosslane_completion_space #(
       (LONGEST_BYTES / UNIT_BYTES < IN_A_PAGE) ? LONGEST_BYTES / UNIT_BYTES + 1 : IN_A_PAGE;
   localparam int unsigned SPACE_BITS = $clog2(UNITS + 1) + 1;
   localparam int unsigned PAGE_BITS = $clog2(IN_A_PAGE + 1);
-  // What a read needs: no more than a page has, or the buffer.
+  // Units that a read needs: no more than a page has, or the buffer.
   localparam int unsigned NEED_BITS = (SPACE_BITS < PAGE_BITS) ? SPACE_BITS : PAGE_BITS;
 
   function automatic logic [NEED_BITS-1:0] needed(input logic [SHIFT-1:0] low,
@@ -49,7 +49,7 @@ module crosslane_completion_space #(
   endfunction
 
   if (UNITS > 0) begin : g_limit
-    // What is left beside a longest read; below 0 there is no space for one.
+    // Units left beside a longest read; below 0 there is no space for one.
     logic signed [SPACE_BITS-1:0] left;
     logic begun, is_held, has_ended;
     logic [SHIFT-1:0] begun_low, from_low;

@@ -57,7 +57,7 @@ package crosslane_link_pkg;
     logic [7:0] value;
   } lane_symbol_t;
 
-  // What columns ended, for training; a frame broken off comes before the others within a clock.
+  // Ends that columns brought, for training; a frame broken off comes before the others within a clock.
   typedef struct packed {
     logic broken;       // a frame or set was broken off
     logic damaged;      // a frame was damaged, or a hunt began

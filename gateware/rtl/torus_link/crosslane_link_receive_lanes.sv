@@ -100,7 +100,7 @@ module crosslane_link_receive_lanes
       .*
   );
 
-  // What was put before a request is not shown behind it, either: the buffer is short of 128 columns.
+  // Columns put before a request are not shown behind it, either: the buffer is short of 128 columns.
   logic [4:0] old;
   always_ff @(posedge clk) begin
     if (realign) old <= '1;

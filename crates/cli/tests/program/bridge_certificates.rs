@@ -198,7 +198,7 @@ fn certificates_that_cannot_be_used_are_refused() {
     assert!(error.contains("is for node.example, 127.0.0.1, not for localhost"), "{error}");
     let error = refused(&format!("{get} --network tls"));
     assert!(error.contains("takes no connection that is not sealed"), "{error}");
-    // What is wrong with the command line or the files.
+    // Faults of the command line and of the files.
     let wrong = |arguments: &str, code: i32| {
         let run = Run::of(&mut client(arguments));
         assert_eq!(run.code, code, "{run:?}");
