@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The memory that a server allocates beside its rings: of naive transfers, and of copies to other
 //! servers. All transfers together have a fixed number of bytes; the next one waits for its part.
+//! Parts that are only kept for a next time are called back while one waits.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,6 +12,8 @@ use futures_channel::oneshot;
 struct State {
     free_bytes: u64,
     waiting: VecDeque<(u64, oneshot::Sender<Held>)>,
+    /// Dropped as soon as a transfer waits.
+    kept: Vec<oneshot::Sender<()>>,
 }
 
 /// Bytes that transfers may allocate together.
@@ -27,7 +30,7 @@ pub(super) struct Held {
 
 impl Budget {
     pub fn new(total_bytes: u64) -> Self {
-        let state = State { free_bytes: total_bytes, waiting: VecDeque::new() };
+        let state = State { free_bytes: total_bytes, waiting: VecDeque::new(), kept: Vec::new() };
         Self { total_bytes, state: Rc::new(RefCell::new(state)) }
     }
 
@@ -41,6 +44,21 @@ impl Budget {
             Ok(held) => held,
             Err(oneshot::Canceled) => unreachable!("a budget outlives those who wait for it"),
         }
+    }
+
+    /// Waits until a transfer waits for its part.
+    pub async fn is_wanted(&self) {
+        let wanted = {
+            let mut state = self.state.borrow_mut();
+            if !state.waiting.is_empty() {
+                return;
+            }
+            let (sender, wanted) = oneshot::channel();
+            state.kept.retain(|kept| !kept.is_canceled());
+            state.kept.push(sender);
+            wanted
+        };
+        let _ = wanted.await;
     }
 
     /// Counts all bytes, and the free ones.
@@ -57,6 +75,7 @@ fn hand_out(state: &Rc<RefCell<State>>) {
             let Some((bytes, sender)) = now.waiting.front() else { return };
             let bytes = if sender.is_canceled() { 0 } else { *bytes };
             if bytes > now.free_bytes {
+                now.kept.clear();
                 return;
             }
             now.free_bytes -= bytes;
@@ -80,6 +99,24 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+
+    #[test]
+    fn kept_parts_are_called_back_while_one_waits() {
+        let budget = Budget::new(100);
+        let kept = budget.take(70).now_or_never().expect("it is free");
+        let mut wanted = Box::pin(budget.is_wanted());
+        assert!(wanted.as_mut().now_or_never().is_none());
+        let small = budget.take(30).now_or_never().expect("it is free");
+        assert!(wanted.as_mut().now_or_never().is_none(), "nobody waits");
+        let mut next = Box::pin(budget.take(10));
+        assert!(next.as_mut().now_or_never().is_none());
+        assert!(wanted.as_mut().now_or_never().is_some());
+        assert!(budget.is_wanted().now_or_never().is_some(), "it still waits");
+        drop(kept);
+        assert!(next.as_mut().now_or_never().is_some());
+        assert!(budget.is_wanted().now_or_never().is_none());
+        drop(small);
+    }
 
     #[test]
     fn parts_are_handed_out_in_turn_and_come_back() {

@@ -6,6 +6,7 @@ mod carried;
 mod guests;
 mod memory;
 mod naive;
+mod peer_link;
 mod pipelined;
 mod reload;
 mod session;

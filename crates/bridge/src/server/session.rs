@@ -13,6 +13,7 @@ use futures_util::future::{Either, select};
 
 use super::cards::unless_removed;
 use super::guests::Guest;
+use super::peer_link::{self, Kept};
 use super::transfer::Transfer;
 use super::{ServedCard, ServerEvent, ServerOptions, Shared, reload};
 use crate::control::Control;
@@ -33,8 +34,9 @@ pub(super) async fn serve<R: Rdma<Memory = AnyMemory>, C: Clock>(
     (guest, leave): (Guest<'_>, oneshot::Receiver<()>),
 ) {
     let (peer, client) = (connection.peer(), guest.client);
+    let kept = Kept::default();
     let talked = {
-        let talking = pin!(talk(shared, connection.clone(), &guest));
+        let talking = pin!(talk(shared, connection.clone(), &guest, &kept));
         // Asked first: whoever has to leave begins no transfer.
         match select(leave, talking).await {
             Either::Left(_) => {
@@ -48,6 +50,7 @@ pub(super) async fn serve<R: Rdma<Memory = AnyMemory>, C: Clock>(
         (shared.tell)(&ServerEvent::Lost { peer, error });
     }
     drop(guest);
+    peer_link::close(&kept).await;
     // The connection is closed: the client's network no longer touches the rings.
     connection.close().await;
     for place in shared.places.borrow().iter() {
@@ -60,6 +63,7 @@ async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
     shared: &Shared<R, C>,
     connection: R::Connection,
     guest: &Guest<'_>,
+    kept: &Kept<R>,
 ) -> Result<()> {
     let peer = connection.peer();
     let clock = &shared.clock;
@@ -86,8 +90,18 @@ async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
     loop {
         guest.is_idle();
         // A client that leaves between two requests has lost nothing.
-        let bytes = control.receive::<Request>("a request").await;
-        let request = match bytes {
+        let request = {
+            let receiving = pin!(control.receive::<Request>("a request"));
+            match select(receiving, pin!(peer_link::is_over(kept, shared))).await {
+                Either::Left((request, _)) => Some(request),
+                Either::Right(_) => None,
+            }
+        };
+        let Some(request) = request else {
+            peer_link::close(kept).await;
+            continue;
+        };
+        let request = match request {
             Ok(request) => request,
             Err(error) if error.stage == Stage::Connection => return Ok(()),
             Err(error) => {
@@ -111,9 +125,9 @@ async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
             }
             Request::Transfer(request) => {
                 guest.is_busy();
-                let client = guest.client;
-                let session = client.0;
-                let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
+                let of = (guest.client, name.as_str());
+                let session = guest.client.0;
+                let (result, has_begun) = transfer(shared, &control, of, &request, kept).await;
                 match result {
                     Ok((report, data)) => {
                         let done = match data {
@@ -137,6 +151,7 @@ async fn talk<R: Rdma<Memory = AnyMemory>, C: Clock>(
             }
             Request::Reload(request) => {
                 guest.is_busy();
+                peer_link::close(kept).await;
                 let (result, is_in_use) = reload::serve(shared, &control, &name, &request).await;
                 match result {
                     Ok(reloaded) => {
@@ -173,19 +188,26 @@ async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
 async fn transfer<R: Rdma<Memory = AnyMemory>, C: Clock>(
     shared: &Shared<R, C>,
     control: &Control<R::Connection>,
-    client: ClientId,
-    name: &str,
+    (client, name): (ClientId, &str),
     request: &TransferRequest,
+    kept: &Kept<R>,
 ) -> (Result<(Report, Option<Vec<u8>>)>, bool) {
     let (place, target) = match admit(shared, name, request) {
         Ok(places) => places,
         Err(error) => return (Err(error), false),
     };
-    let (transfer, to_tell) = Transfer::new(shared, &place, control, (client, name), request);
+    let link = peer_link::take(kept, &place, request).await;
+    let from = (&place, link);
+    let (transfer, to_tell) = Transfer::new(shared, from, control, (client, name), request);
     let cards = [Some(&*place), target.as_deref()];
     let arrived = || (transfer.pipeline.arrived_bytes(), request.bytes);
     let running = transfer.run(target.as_deref(), to_tell);
-    (unless_removed(cards, running, arrived).await, true)
+    let result = unless_removed(cards, running, arrived).await;
+    kept.replace(transfer.link.into_inner());
+    if result.is_err() {
+        peer_link::close(kept).await;
+    }
+    (result, true)
 }
 
 /// Checks that a request is valid and allowed; returns its card, and of a copy within this node the

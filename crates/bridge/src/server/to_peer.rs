@@ -5,21 +5,19 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 
-use crosslane_host::ErrorKind::{Data, Failed, InvalidArgument};
-use crosslane_host::{AnyMemory, Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
+use crosslane_host::ErrorKind::{Data, Failed};
+use crosslane_host::{AnyMemory, Clock, Rdma, RdmaRegion};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
-use super::ServerOptions;
+use super::peer_link::PeerLink;
 use super::transfer::{Chunk, Expected, Replies, Transfer};
 use crate::control::Control;
-use crate::deadline::{after, by};
 use crate::error::{At, BridgeError, Result};
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::Path;
-use crate::slots::Ring;
 use crate::stage::Stage;
 
 /// Slots announced and not fully read: the rest of each, the time of its announcement, and that it
@@ -30,57 +28,24 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a transfer to another server's card.
     pub async fn to_peer(&self, to_tell: Replies) -> Result<()> {
         let _under_way = self.place.shares.begin();
-        let (shared, deadline) = (self.shared, self.deadline);
-        let ServerOptions { slots, slot_bytes, .. } = shared.options;
-        let memory = async { Ok(shared.memory.take(slots as u64 * slot_bytes).await) };
-        let what = "waiting for memory that other transfers have";
-        let _memory = by(&shared.clock, deadline, Stage::Registration, what, memory).await?;
-        // The other server may read all of this memory, so nobody else's data are ever in it.
-        let read = RemoteAccess { read: true, write: false };
-        let device = self.place.core.device();
-        let ring = Ring::new(device, &shared.rdma, (slots, slot_bytes), read).await?;
-        let ring = self.lent.get_or_init(|| ring);
-        let result = self.to_other(ring, to_tell).await;
-        // Orders of a transfer that has failed may be at the card: it then ends with the last one.
-        if let Some(buffer) = ring.buffer.clone() {
-            let _ = buffer.unregister().await;
-        }
-        result
-    }
-
-    /// Makes the transfer through a ring that the other server reads.
-    async fn to_other(&self, ring: &Ring<R>, to_tell: Replies) -> Result<()> {
+        let link = match self.link.get() {
+            Some(link) => link,
+            None => {
+                let link = self.new_link().await?;
+                self.link.get_or_init(|| link)
+            }
+        };
+        let PeerLink { ring, control, .. } = link;
         let _membership = ring.credits.join(self.client);
-        let what = "connecting to the other server";
-        let clock = &self.shared.clock;
-        let (control, peer) =
-            by(clock, self.connected_by(), Stage::Connection, what, self.connect()).await?;
-        let region = &ring.region;
         let moving = async {
-            control.send(&Request::Transfer(Box::new(self.ask(peer, region)))).await?;
+            let ask = self.ask(self.peer()?, &ring.region);
+            control.send(&Request::Transfer(Box::new(ask))).await?;
             let (moved, filled) = mpsc::unbounded();
-            let handing_over = self.hand_over(&control, region, filled);
+            let handing_over = self.hand_over(control, &ring.region, filled);
             futures_util::try_join!(self.move_from_card(moved), handing_over)?;
             Ok(())
         };
-        let result = self.beside(moving, |_| Ok(()), to_tell).await;
-        // After this, the other server can no longer read from the ring.
-        control.connection().close().await;
-        result
-    }
-
-    /// Returns the time by which the other server has to have answered.
-    fn connected_by(&self) -> Picoseconds {
-        after(&self.shared.clock, self.shared.options.patience).min(self.deadline)
-    }
-
-    async fn connect(&self) -> Result<(Control<R::Connection>, &PeerTarget)> {
-        let not_named =
-            || BridgeError::new(Stage::Request, InvalidArgument, "the other server is not named");
-        let peer = self.request.peer.as_ref().ok_or_else(not_named)?;
-        let connection = self.shared.rdma.connect(&peer.server, self.connected_by()).await;
-        let connection = connection.at(Stage::Connection)?;
-        Ok((Control::greet(connection, &self.shared.options.identity).await?, peer))
+        self.beside(moving, |_| Ok(()), to_tell).await
     }
 
     /// Makes the request to the other server.

@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::pin;
+use std::rc::Rc;
 
 use crosslane_driver::{Device, Target};
 use crosslane_host::ErrorKind::{Cancelled, Data, Failed, LinkDown, Timeout};
@@ -16,6 +17,7 @@ use futures_channel::{mpsc, oneshot};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
+use super::peer_link::PeerLink;
 use super::shares::UnderWay;
 use super::sums::Sums;
 use super::{ServedCard, ServerEvent, Shared};
@@ -66,7 +68,7 @@ pub(super) type Replies = mpsc::UnboundedReceiver<Reply>;
 /// A transfer, for its stages.
 pub(super) struct Transfer<'a, R: Rdma<Memory = AnyMemory>, C: Clock> {
     pub shared: &'a Shared<R, C>,
-    pub place: &'a ServedCard<R>,
+    pub place: &'a Rc<ServedCard<R>>,
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     /// Name of the client in the policy.
@@ -75,8 +77,8 @@ pub(super) struct Transfer<'a, R: Rdma<Memory = AnyMemory>, C: Clock> {
     /// Deadline of the transfer by the server's clock.
     pub deadline: Picoseconds,
     pub pipeline: Pipeline<C>,
-    /// The ring that another server reads, which has no other client's data in it.
-    pub lent: OnceCell<Ring<R>>,
+    /// The link to another server.
+    pub link: OnceCell<PeerLink<R>>,
     /// The way of a copy within this node.
     pub route: RefCell<Option<String>>,
     /// Messages to the client.
@@ -107,10 +109,10 @@ impl Drop for Expected<'_> {
 }
 
 impl<'a, R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'a, R, C> {
-    /// Begins a transfer; also returns its messages to the client.
+    /// Begins a transfer, with the link that there is; also returns its messages to the client.
     pub fn new(
         shared: &'a Shared<R, C>,
-        place: &'a ServedCard<R>,
+        (place, link): (&'a Rc<ServedCard<R>>, Option<PeerLink<R>>),
         control: &'a Control<R::Connection>,
         (client, name): (ClientId, &'a str),
         request: &'a TransferRequest,
@@ -126,7 +128,7 @@ impl<'a, R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'a, R, C> {
             name,
             request,
             deadline: after(&shared.clock, time),
-            lent: OnceCell::new(),
+            link: link.map_or_else(OnceCell::new, OnceCell::from),
             route: RefCell::default(),
             replies,
             processor: shared.clock.processor_time(),
@@ -164,12 +166,12 @@ impl<'a, R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'a, R, C> {
 
     /// Returns the ring that takes the card's data.
     pub fn ring_of_card_data(&self) -> &Ring<R> {
-        self.lent.get().unwrap_or(&self.place.from_card)
+        self.link.get().map_or(&self.place.from_card, |link| &link.ring)
     }
 
     /// Takes part in both rings, and in the shares of the card, until the result is dropped.
     pub fn join(&self) -> ([Membership; 2], UnderWay<'_>) {
-        let ServedCard { to_card, from_card, shares, .. } = self.place;
+        let ServedCard { to_card, from_card, shares, .. } = &**self.place;
         ([to_card, from_card].map(|ring| ring.credits.join(self.client)), shares.begin())
     }
 

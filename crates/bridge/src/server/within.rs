@@ -65,7 +65,7 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
     /// Makes a copy into the memory of another card, or another part of this card's, from its
     /// address `to` on.
     pub async fn within(&self, target: &ServedCard<R>, to: u64, to_tell: Replies) -> Result<()> {
-        let is_one = std::ptr::eq(self.place, target);
+        let is_one = std::ptr::eq(&**self.place, target);
         let _under_way = (self.place.shares.begin(), (!is_one).then(|| target.shares.begin()));
         match self.peer_memory(target).await {
             Ok(memory) => {

@@ -3,6 +3,7 @@
 
 mod adapters;
 mod changes;
+mod copies;
 mod files;
 mod fuzz_client;
 mod fuzz_control;
