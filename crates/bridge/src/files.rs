@@ -27,6 +27,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, Read, Write};
+use std::iter::Peekable;
 use std::ops::Range;
 use std::task::Poll;
 
@@ -39,6 +40,7 @@ use futures_util::try_join;
 use smart_default::SmartDefault;
 use thiserror::Error;
 
+use crate::chunks::{Chunking, Chunks};
 use crate::client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
 use crate::deadline::after;
 use crate::error::{At, BridgeError, Result};
@@ -55,14 +57,18 @@ const STEP_BYTES: u64 = 256 << 10;
 /// Longest time before a lost connection is replaced.
 const LONGEST_BACK_OFF: Picoseconds = Picoseconds::from_secs(30);
 
-/// Settings of a [`FileClient`]. By default: pieces of 32 MiB, three retries, ten minutes for each
-/// piece and ten seconds to connect.
+/// Settings of a [`FileClient`]. By default: pieces of 2 to 32 MiB, three retries, ten minutes for
+/// each piece and ten seconds to connect.
 #[derive(Clone, Copy, Debug, SmartDefault)]
 #[non_exhaustive]
 pub struct FileOptions {
-    /// Size of a piece, bytes; at least 1. Each is one transfer, and two are in memory.
+    /// Size of the largest piece, bytes; at least 1. Each is one transfer, and two are in memory.
     #[default(32 << 20)]
     pub piece_bytes: u64,
+    /// Size of the first piece, and the least of the last ones, bytes: pieces grow from it and
+    /// shrink to it, so that network and stream wait little for each other at both ends.
+    #[default(2 << 20)]
+    pub least_piece_bytes: u64,
     /// Times that a lost connection is replaced during one call, or that this is tried.
     #[default(3)]
     pub retries: u32,
@@ -80,6 +86,7 @@ pub struct FileOptions {
 
 setters!(FileOptions {
     with_piece_bytes(piece_bytes: u64),
+    with_least_piece_bytes(least_piece_bytes: u64),
     with_retries(retries: u32),
     with_back_off(back_off: impl Into<Picoseconds>),
     with_time(time: impl Into<Picoseconds>),
@@ -327,7 +334,6 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         bytes: Range<u64>,
         watch: &dyn Watch,
     ) -> Result<FileOutcome, FileError> {
-        let piece_bytes = self.options.piece_bytes.max(1);
         let has_source = streams.source.is_some();
         let read = RemoteAccess { read: true, write: false };
         let out = if has_source { Some(self.buffers(&bytes, read).await?) } else { None };
@@ -337,11 +343,11 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         let mut outcome =
             FileOutcome { bytes: bytes.end.saturating_sub(bytes.start), ..FileOutcome::default() };
         let (mut all, mut before) = (Hasher::new(), None);
-        let first = piece(&bytes, 0, piece_bytes);
-        let mut sent = streams.fill(out.as_ref(), 0, &first, bytes.end).await?;
-        for number in 0..outcome.bytes.div_ceil(piece_bytes) {
-            let part = |number| piece(&bytes, number, piece_bytes);
-            let now = part(number);
+        let mut pieces = self.pieces(&bytes).peekable();
+        let next = |pieces: &mut Peekable<Chunks>| pieces.peek().cloned().unwrap_or_default();
+        let mut sent = streams.fill(out.as_ref(), 0, &next(&mut pieces), bytes.end).await?;
+        let mut number = 0;
+        while let Some(now) = pieces.next() {
             let length = now.end - now.start;
             let go = async |client: &Client<R, C>, options, progress: &dyn Fn(u64)| {
                 let from = out.as_ref().map(|buffers| buffers.part(number, length));
@@ -365,14 +371,14 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
             };
             let beside = async {
                 streams.drain(back.as_ref(), before.take(), &mut all).await?;
-                streams.fill(out.as_ref(), number + 1, &part(number + 1), bytes.end).await
+                streams.fill(out.as_ref(), number + 1, &next(&mut pieces), bytes.end).await
             };
             let moving = async {
                 let of = (bytes.end, true);
                 let moved = self.transfer(now.clone(), of, &mut outcome, watch, go).await;
                 moved.and_then(|sum| sum.ok_or_else(|| no_checksum().into()))
             };
-            let (theirs, next) = try_join!(moving, beside)?;
+            let (theirs, next_sent) = try_join!(moving, beside)?;
             if let Some(sent) = &sent {
                 check(sent, theirs, now.start)?;
                 if !comes_back {
@@ -380,12 +386,19 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
                 }
             }
             before = Some(Moved { number, bytes: now, sent, theirs });
-            sent = next;
+            (sent, number) = (next_sent, number + 1);
         }
         let is_written = has_source && streams.sink.is_some();
         streams.drain(back.as_ref(), before, &mut all).await?;
         outcome.checksum = (!is_written).then(|| all.finalize());
         Ok(outcome)
+    }
+
+    /// Returns the pieces of a call.
+    fn pieces(&self, bytes: &Range<u64>) -> Chunks {
+        let FileOptions { piece_bytes, least_piece_bytes, .. } = self.options;
+        let chunking = Chunking { least_bytes: least_piece_bytes, most_bytes: piece_bytes };
+        Chunks::new(chunking, bytes.clone())
     }
 
     /// Allocates memory for the pieces of a call, and registers it for what the server has to do.
@@ -396,7 +409,8 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
     ) -> Result<Buffers<R::Region>> {
         let total_bytes = bytes.end.saturating_sub(bytes.start).max(1);
         let piece_bytes = self.options.piece_bytes.clamp(1, total_bytes);
-        let most = total_bytes.min(BUFFERS.saturating_mul(piece_bytes));
+        let buffers = self.pieces(bytes).take(BUFFERS as usize).count().max(1) as u64;
+        let most = buffers.saturating_mul(piece_bytes);
         let memory = self.rdma.allocate(most, PageSize::Huge).at(Stage::Registration)?;
         let region = self.rdma.register(&memory, access).await;
         Ok(Buffers { region: region.at(Stage::Registration)?, piece_bytes })
@@ -559,13 +573,6 @@ fn read_whole(source: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(have)
-}
-
-/// Returns the bytes of a piece; none behind the last.
-fn piece(bytes: &Range<u64>, number: u64, piece_bytes: u64) -> Range<u64> {
-    let bound =
-        |number: u64| bytes.end.min(bytes.start.saturating_add(number.saturating_mul(piece_bytes)));
-    bound(number)..bound(number + 1)
 }
 
 /// Returns the place that is so far behind another.

@@ -38,8 +38,8 @@ pub(super) const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
 const MOVING: Picoseconds = Picoseconds::from_secs(1);
 /// Time for a client to take the last messages of a transfer.
 pub(super) const LAST_WORDS: Picoseconds = Picoseconds::from_secs(1);
-/// Bytes of a slot copied at once for a checksum.
-const STEP_BYTES: u64 = 1 << 16;
+/// Bytes of a slot copied at once for a checksum: they stay in a core's first cache.
+const STEP_BYTES: u64 = 1 << 14;
 
 /// A chunk in its slots: of a round trip, first the one to the card, then the one back.
 pub(super) struct Chunk {

@@ -142,6 +142,27 @@ fn pieces_overlap_with_the_stream_and_two_are_in_memory() {
 }
 
 #[test]
+fn pieces_grow_and_shrink() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let options = FileOptions::default().with_piece_bytes(PIECE).with_least_piece_bytes(16_384);
+        let (network, clock) = (scene.network.clone(), scene.clock());
+        let mut client = FileClient::new(network, clock, SERVER, Identity::default(), options);
+        let (sent, to) = (pattern(5 * PIECE + 9, 3), place(CARD, 77));
+        let bytes = sent.len() as u64;
+        let mut from = sent.as_slice();
+        let put = client.put(&mut from, 0..bytes, &to, &()).await.expect("it is put");
+        let sizes: Vec<u64> = put.reports.iter().map(|report| report.bytes >> 10).collect();
+        assert_eq!(sizes, [16, 32, 64, 128, 128, 128, 72, 36, 16, 20]);
+        let mut back = Vec::new();
+        let got = client.get(&to, bytes, &mut back, &()).await.expect("it is got");
+        assert!(back == sent);
+        assert_eq!(got.checksum, put.checksum);
+        client.close().await;
+    });
+}
+
+#[test]
 fn round_trips_are_compared_or_written() {
     let scene = Scene::new(100);
     scene.with_server(&[CARD], Scene::small(), async || {

@@ -23,8 +23,8 @@ use super::keys::is_of_key;
 use super::receiver::Receiver;
 use super::socket::{Place, Socket};
 
-/// Bytes that are sealed at once.
-const SEALED_AT_ONCE: usize = 64 << 10;
+/// Bytes that are sealed at once: two records.
+const SEALED_AT_ONCE: usize = 32 << 10;
 /// Length of the buffer for what comes at first: more than the longest record, of 16.3 KiB. Those
 /// who connect and go leave no more than that behind in the allocator, which has an arena for each
 /// of many threads.
