@@ -669,6 +669,15 @@ typedef struct crosslane_bridge_attr {
   const char *key;
   // Longest time to connect, in ns; 0 for a minute.
   uint64_t timeout_ns;
+  // In place of a key, over tls: the path of a file (PEM) with the client's certificate, those
+  // between it and its authority behind it; NULL for none. The server's certificate has to be
+  // for the host that is connected to. Without a name the client is the one of the server's
+  // policy that its certificate is of.
+  const char *tls_cert;
+  // With it: the path of the file with its private key, which only its owner may read.
+  const char *tls_key;
+  // With it: the path of the file with certificates of the authorities that the client trusts.
+  const char *tls_ca;
 } crosslane_bridge_attr;
 
 // A transfer with a card of the server's. Members that are 0 have their defaults.
@@ -1314,7 +1323,7 @@ int crosslane_network_poll(const struct crosslane_network *network,
                            const struct crosslane_message *message,
                            struct crosslane_completion *completion);
 
-// Connects to a bridge's server, and proves the client's identity.
+// Connects to a bridge's server, and proves the client's identity by a key or by certificates.
 //
 // @param server  Address and port of the server, such as node7:7471.
 // @param attr  How to connect; NULL for the defaults.

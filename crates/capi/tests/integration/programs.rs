@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 
 use crosslane::bridge::{Server, ServerOptions};
 use crosslane::host::RdmaListener;
-use crosslane::network::{MachineClock, Network, Provider};
+use crosslane::network::{MachineClock, Network, Provider, Trust};
 use crosslane::open::{AnyRdma, Session};
 use crosslane_serve::{ServedDevice, Server as VfioUserServer};
 use futures_channel::oneshot;
 
+use crate::authority::Authority;
 use crate::header::crate_folder;
 use crate::library::{has, installed, run};
 
@@ -200,15 +201,27 @@ fn programs_of_the_papers_run() {
 
 /// Runs a program, with the addresses of bridges' servers, each with a card of a lab.
 fn beside_servers(names: &[&str], program: impl FnOnce(Vec<String>) -> Command) -> Output {
+    beside_servers_of(Provider::Tcp, &Trust::default(), names, program)
+}
+
+/// As [`beside_servers`], over a network and with whom the servers trust.
+fn beside_servers_of(
+    provider: Provider,
+    trust: &Trust,
+    names: &[&str],
+    program: impl FnOnce(Vec<String>) -> Command,
+) -> Output {
     type Served = (String, oneshot::Sender<()>, JoinHandle<()>);
     let served = names.iter().map(|name| -> Served {
         let (name, (tell, told)) = ((*name).to_owned(), mpsc::channel());
         let (stop, stopped) = oneshot::channel();
+        let trust = trust.clone();
         let thread = std::thread::spawn(move || {
             let session = Session::open("lab:kc705:crosslane").expect("a shipped lab");
             session.run_free(async {
                 let clock = MachineClock::new();
-                let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
+                let network = Network::open_with(provider, &clock, &trust);
+                let network = network.expect("TCP works everywhere");
                 let cards = vec![(name, session.device(0).await.expect("an engine"))];
                 let rdma = AnyRdma::new(network, session.bus());
                 let options = ServerOptions::default();
@@ -245,6 +258,22 @@ fn client_of_a_bridge_moves_memory() {
     let output = beside_servers(&["card"; 2], |addresses| {
         let mut command = started(&program);
         command.args(addresses);
+        command
+    });
+    assert_eq!(printed(&output), ["passed\n", ""]);
+}
+
+#[test]
+fn client_of_a_bridge_shows_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder for the certificates");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign(&["rnode.example"], |_| {});
+    Authority::new(folder.path(), "theirs").sign(&["stranger.example"], |_| {});
+    let program = compiled("cc", &C, &test_source("certificates.c"), false);
+    let trust = ours.node(&["127.0.0.1"]);
+    let output = beside_servers_of(Provider::Tls, &trust, &["card"], |addresses| {
+        let mut command = started(&program);
+        command.args(addresses).arg(folder.path());
         command
     });
     assert_eq!(printed(&output), ["passed\n", ""]);

@@ -213,6 +213,10 @@ fn of_certificate(error: &CertificateError, trusted_file: &str) -> String {
         CertificateError::UnknownIssuer => {
             format!("no authority in {trusted_file} has signed the other end's certificate")
         }
+        CertificateError::BadSignature => format!(
+            "the other end's certificate names an authority of {trusted_file}, and another one of \
+             the same name has signed it"
+        ),
         CertificateError::NotValidForNameContext { expected, presented } => {
             // They come as DnsName("node") and IpAddress(10.0.0.1).
             let bare = |name: &String| {

@@ -20,6 +20,7 @@ mod wire;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,47 @@ pub struct Trust {
     /// To trust everybody who reaches this node, and whoever listens to the wires: nothing is
     /// sealed, whatever keys there are.
     pub everybody: bool,
+}
+
+impl Trust {
+    /// Makes the trust of a node that connects to others by a key, by certificates, or by neither.
+    /// `files` are those of [`Certificates::read`], in its order.
+    ///
+    /// # Errors
+    /// [`RdmaError::Unusable`]: some of the files without the others, certificates beside a key or
+    /// beside trust in everybody, and files that cannot be used.
+    pub fn of_client(
+        present: Option<SharedKey>,
+        files: [Option<&Path>; 3],
+        everybody: bool,
+    ) -> RdmaResult<Self> {
+        let wrong = |why: String| RdmaError::Unusable {
+            network: "tls".into(),
+            why: Reason::new(ErrorKind::InvalidArgument, why),
+        };
+        let one_of_two = |other| wrong(format!("certificates and {other}: give one of the two"));
+        if files.iter().any(Option::is_some) {
+            if present.is_some() {
+                return Err(one_of_two("a key"));
+            }
+            if everybody {
+                return Err(one_of_two("a network that is trusted, on which nothing is sealed"));
+            }
+        }
+        let certificates = match files {
+            [Some(own), Some(key), Some(trusted)] => Some(Certificates::read(own, key, trusted)?),
+            [None, None, None] => None,
+            some => {
+                let names = ["tls_cert", "tls_key", "tls_ca"].into_iter().zip(some);
+                let missing: Vec<_> =
+                    names.filter_map(|(name, file)| file.is_none().then_some(name)).collect();
+                let missing = missing.join(", ");
+                let why = "is missing: certificates need tls_cert, tls_key and tls_ca";
+                return Err(wrong(format!("{missing} {why}")));
+            }
+        };
+        Ok(Self { accept: Vec::new(), present, certificates, everybody })
+    }
 }
 
 /// The network. Clones are the same.

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crosslane_host::{ErrorKind, RdmaConnection, RdmaListener};
-use crosslane_network::{Certificates, SharedKey, Trust};
+use crosslane_network::{Certificates, MachineClock, Network, Provider, SharedKey, Trust};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -51,6 +51,11 @@ fn a_certificate_of_another_authority_is_refused() {
     // A server that the client does not trust.
     let error = refused(&theirs.node(&["client.example"]), &server);
     assert!(error.contains("no authority in ") && error.contains("theirs.pem"), "{error}");
+    // Nor one of the same name.
+    let elsewhere = self::folder();
+    let namesake = Authority::new(elsewhere.path(), "ours");
+    let error = refused(&namesake.node(&["client.example"]), &server);
+    assert!(error.contains("another one of the same name has signed it"), "{error}");
     // A client that the server does not trust, though it trusts the server.
     let stranger = theirs.sign(&["stranger.example"], |_| {});
     let stranger = Certificates::read(&stranger, &key_of(&stranger), &ours.file).unwrap();
@@ -194,4 +199,36 @@ fn files_of_certificates_that_cannot_be_used() {
     let error = Certificates::read(&own, &key, &ca).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.to_string().contains("(mode 640): chmod 600 "), "{error}");
+}
+
+#[test]
+fn a_client_has_a_key_or_all_of_its_certificates() {
+    let folder = folder();
+    let authority = Authority::new(folder.path(), "ours");
+    let own = authority.sign(&["client.example"], |_| {});
+    let key = key_of(&own);
+    let all = [Some(own.as_path()), Some(key.as_path()), Some(authority.file.as_path())];
+    let trust = Trust::of_client(None, all, false).unwrap();
+    let network = |provider| {
+        let opened = Network::open_for("127.0.0.1:7471", provider, &MachineClock::new(), &trust);
+        opened.map(|network| network.provider()).map_err(|error| error.to_string())
+    };
+    // Without certificates it is shared memory, where that can be used.
+    assert_eq!(network(None), Ok(Provider::Tls));
+    assert_eq!(network(Some(Provider::Tls)), Ok(Provider::Tls));
+    let words = "shm cannot be used: it takes no certificates, which are for tls";
+    assert_eq!(network(Some(Provider::Shm)).unwrap_err(), words);
+    let shared = Some(SharedKey([5; 32]));
+    assert!(Trust::of_client(shared.clone(), [None; 3], true).unwrap().certificates.is_none());
+    let missing = "is missing: certificates need tls_cert, tls_key and tls_ca";
+    for (present, files, everybody, words) in [
+        (shared, all, false, "certificates and a key: give one of the two"),
+        (None, all, true, "certificates and a network that is trusted"),
+        (None, [all[0], None, all[2]], false, &format!("tls_key {missing}")),
+        (None, [None, all[1], None], false, &format!("tls_cert, tls_ca {missing}")),
+    ] {
+        let error = Trust::of_client(present, files, everybody).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(words), "{error}");
+    }
 }

@@ -37,17 +37,22 @@ def bridge(
     server: str,
     *,
     network: Literal["verbs", "efa", "shm", "tls", "tcp"] | None = None,
-    name: str = "anybody",
+    name: str | None = None,
     key: str | PathLike[str] | None = None,
+    tls_cert: str | PathLike[str] | None = None,
+    tls_key: str | PathLike[str] | None = None,
+    tls_ca: str | PathLike[str] | None = None,
     trust_network: bool = False,
     deadline: float = 60.0,
 ) -> BridgeClient:
     """Connects to a server of `crosslane bridge serve` in at most `deadline` seconds.
 
     Without a `network`, the fastest that fits the address is taken, as the server does. `name` is
-    the client's in the server's policy; `key` is what both have, as hexadecimal digits or the path
-    of a file with them. On a network that is trusted nothing is sealed over `tls`, and `tcp` may
-    leave this machine.
+    the client's in the server's policy, by default `anybody`; `key` is what both have, as
+    hexadecimal digits or the path of a file with them. In its place, over `tls`, are three files
+    (PEM): `tls_cert` has the client's certificate, `tls_key` its private key, `tls_ca` the
+    certificates of the authorities that it trusts; the name is then found by the certificate. On a
+    network that is trusted nothing is sealed over `tls`, and `tcp` may leave this machine.
     """
 
 @final
