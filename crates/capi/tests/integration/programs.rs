@@ -87,6 +87,24 @@ fn card_memory_holds_what_went_in() {
 }
 
 #[test]
+fn packets_keep_their_ends() {
+    passes("packets.c");
+}
+
+/// The program of the page on packets.
+#[test]
+fn the_page_on_packets_is_right() {
+    let page = crate_folder().join("../../docs/how-to/packets.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, block) = page.split_once("\n```c\n").expect("a block of C");
+    let (block, _) = block.split_once("\n```\n").expect("its end");
+    let source = installed().prefix.join("page.c");
+    std::fs::write(&source, format!("{block}\n")).expect("it can be written");
+    let printed = run(&mut started(&compiled("cc", &C, &source, false)));
+    assert_eq!(printed, "'to ' 1\n'whom it may concern' 2\n");
+}
+
+#[test]
 fn bad_input_gets_a_sentence() {
     let program = passes("bad_input.c");
     if has("valgrind") {
@@ -102,7 +120,7 @@ fn bad_input_gets_a_sentence() {
 #[test]
 fn sanitizers_find_nothing() {
     let c: Vec<&str> = C.iter().copied().chain(["-fsanitize=address,undefined"]).collect();
-    for name in ["transfers.c", "ports.c", "bad_input.c"] {
+    for name in ["transfers.c", "packets.c", "ports.c", "bad_input.c"] {
         let program = compiled("gcc", &c, &test_source(name), false);
         let mut command = started(&program);
         if name == "bad_input.c" {

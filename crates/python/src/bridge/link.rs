@@ -18,9 +18,7 @@ use crosslane::bridge::{
 use crosslane::host::{
     Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, lock,
 };
-use crosslane::network::{
-    MachineClock, Network, NetworkMemory, Provider, Region, Trust,
-};
+use crosslane::network::{MachineClock, Network, NetworkMemory, Provider, Region, Trust};
 use crosslane::pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_executor::block_on;
