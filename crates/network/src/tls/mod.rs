@@ -31,8 +31,6 @@ use crosslane_host::{
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
 
-use rustls::client::ClientConfig;
-
 use crate::{MachineClock, NetworkMemory, address};
 pub use certificates::Certificates;
 use frame::MAX_OPERATION_BYTES;
@@ -119,17 +117,17 @@ struct Inner {
 /// The credentials of a node that connects: with certificates each server has to have its own name.
 enum Connects {
     Always(Credentials),
-    ByName(Arc<ClientConfig>, Certificates),
+    ByName(Certificates),
 }
 
 impl Connects {
     fn to(&self, address: &str) -> RdmaResult<Credentials> {
         match self {
             Self::Always(credentials) => Ok(credentials.clone()),
-            Self::ByName(config, certificates) => {
+            Self::ByName(certificates) => {
                 let name = certificates::server_name(address)
                     .map_err(|why| address::failed(address, ErrorKind::InvalidArgument, &why))?;
-                let (config, certificates) = (config.clone(), Some(certificates.clone()));
+                let (config, certificates) = (certificates.client(), Some(certificates.clone()));
                 Ok(Credentials::Client(config, name, certificates))
             }
         }
@@ -151,16 +149,14 @@ impl TlsNetwork {
         let accept = Some(&trust.accept[..]).filter(|keys| !trust.everybody && !keys.is_empty());
         if certificates.is_some() || accept.is_some() {
             let by_keys = accept.map(keys::server).transpose().map_err(unusable)?;
-            let with = |it: &Certificates| it.server().map(|config| (config, it.clone()));
-            let by_certificates = certificates.map(with).transpose().map_err(unusable)?;
+            let by_certificates = certificates.cloned();
             listens = Credentials::Server(Known { by_keys, by_certificates });
         }
         if let Some(key) = trust.present.as_ref().filter(|_| !trust.everybody) {
             let (config, name) = keys::client(key).map_err(unusable)?;
             connects = Connects::Always(Credentials::Client(config, name, None));
         } else if let Some(certificates) = certificates {
-            let config = certificates.client().map_err(unusable)?;
-            connects = Connects::ByName(config, certificates.clone());
+            connects = Connects::ByName(certificates.clone());
         }
         let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
         Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))

@@ -6,8 +6,9 @@ use crate::support::{join, listener, run, tls};
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, RdmaConnection, RdmaListener};
+use crosslane_host::{ErrorKind, RdmaConnection, RdmaListener, RdmaResult};
 use crosslane_network::{Certificates, MachineClock, Network, Provider, SharedKey, Trust};
 
 fn folder() -> tempfile::TempDir {
@@ -231,4 +232,62 @@ fn a_client_has_a_key_or_all_of_its_certificates() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(words), "{error}");
     }
+}
+
+/// A server's certificate, and the authorities that it trusts, change while it listens.
+#[test]
+fn files_that_change_are_read_for_new_connections() {
+    let folder = folder();
+    let ours = Authority::new(folder.path(), "ours");
+    let file = ours.sign(&["127.0.0.1"], |_| {});
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = {
+        let told = told.clone();
+        move |outcome: RdmaResult<()>| {
+            told.lock().unwrap().push(outcome.err().map(|error| error.to_string()));
+        }
+    };
+    let certificates = ours.read(&file).unwrap();
+    certificates.follow(tell);
+    let server = tls(&Trust { certificates: Some(certificates), ..Trust::default() });
+    let listening = listener(&server.0);
+    let old = tls(&ours.node(&["client.example"]));
+    let (near, there) = join(&old, &listening.address(), &listening).unwrap();
+    assert!(told.lock().unwrap().is_empty(), "nothing has changed");
+    // Another authority, in the files of the first one.
+    let elsewhere = self::folder();
+    let theirs = Authority::new(elsewhere.path(), "theirs");
+    let new = tls(&theirs.node(&["new.example"]));
+    let renewed = theirs.sign(&["127.0.0.1"], |_| {});
+    let replace = |from: &Path, to: &Path| {
+        let beside = to.with_extension("new");
+        std::fs::copy(from, &beside).unwrap();
+        std::fs::rename(beside, to).unwrap();
+    };
+    // Half of them: a certificate without its key. What was read before stays.
+    replace(&renewed, &file);
+    join(&old, &listening.address(), &listening).unwrap();
+    join(&old, &listening.address(), &listening).unwrap();
+    let tried = std::mem::take(&mut *told.lock().unwrap());
+    assert_eq!(tried.len(), 1, "a bad file is told once: {tried:?}");
+    let words = format!("{} is not the key of", key_of(&file).display());
+    let why = tried[0].clone().unwrap().replace(": it is", " is");
+    assert!(why.contains(&words), "{why}");
+    replace(&key_of(&renewed), &key_of(&file));
+    replace(&theirs.file, &ours.file);
+    let (_, joined) = join(&new, &listening.address(), &listening).unwrap();
+    assert_eq!(joined.proven_names(), ["new.example"]);
+    assert_eq!(*told.lock().unwrap(), [None]);
+    let error = join(&old, &listening.address(), &listening).unwrap_err().to_string();
+    assert!(error.contains("no authority in "), "{error}");
+    // The connection of before goes on.
+    run("a word", async {
+        near.send(b"a word").await.unwrap();
+        assert_eq!(there.receive().await.unwrap(), b"a word");
+    });
+    // A file that goes is a bad one, too.
+    std::fs::remove_file(&ours.file).unwrap();
+    join(&new, &listening.address(), &listening).unwrap();
+    let told = told.lock().unwrap();
+    assert!(told[1].as_ref().is_some_and(|why| why.contains("cannot be read")), "{told:?}");
 }
