@@ -187,7 +187,8 @@ impl PacketReceiver {
 /// An array whose rows packets are received into.
 struct Rows {
     view: View,
-    object: Py<PyAny>,
+    /// All of its bytes, as Python code sees them.
+    all: Py<PyAny>,
     count: usize,
     bytes: usize,
 }
@@ -196,7 +197,10 @@ impl Rows {
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let view = View::writable(object)?;
         let (count, bytes) = view.rows()?;
-        Ok(Self { view, object: object.clone().unbind(), count, bytes })
+        // Before there is a packet that could be lost.
+        let all = PyMemoryView::from(object).and_then(|all| all.call_method1("cast", ("B",)));
+        let all = all.map_err(|error| Failure::argument(format!("into= has no bytes: {error}")))?;
+        Ok(Self { view, all: all.unbind(), count, bytes })
     }
 
     /// Copies a packet into a row, and returns a view of it there.
@@ -207,9 +211,8 @@ impl Rows {
                 into.copy_from_slice(from);
             }
         });
-        let all = PyMemoryView::from(self.object.bind(py))?.call_method1("cast", ("B",))?;
         let slice = PySlice::new(py, part.start as isize, part.end as isize, 1);
-        Ok(all.get_item(slice)?.unbind())
+        Ok(self.all.bind(py).get_item(slice)?.unbind())
     }
 }
 

@@ -260,6 +260,7 @@ def test_bad_packets_are_refused(card: Card, numpy: Any) -> None:
             (gaps, "not contiguous"),
             (numpy.broadcast_to(numpy.uint8(0), (4, 8)), "contiguous|read only"),
             (numpy.array([[None]]), "references"),
+            (numpy.zeros((4, 8), dtype=">u2"), "into= has no bytes: .*format"),
         ]
         for into, words in targets:
             with pytest.raises(crosslane.ArgumentError, match=words):

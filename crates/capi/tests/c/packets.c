@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-/* Packets through a card's stream and back, with their ends and user bits. */
+/* Packets through a card's stream and back, with their ends and user bits: of a lab, or of the card
+ * that is named. */
 #include "check.h"
 
 #define BYTES 65536
@@ -66,7 +67,7 @@ static void boundaries_are_kept(void) {
 	/* The array has room for two of six parts: the rest comes with the next calls. */
 	uint64_t seen = 0;
 	while (seen < 6) {
-		int count = crosslane_channel_recv_packets(c2h, parts + seen, 2, 1000000);
+		int count = crosslane_channel_recv_packets(c2h, parts + seen, 2, CROSSLANE_FOREVER);
 		CHECK(count > 0 && count <= 2);
 		seen += (uint64_t)count;
 		parts[seen].size = sizeof *parts;
@@ -109,7 +110,7 @@ static void a_long_packet_needs_more(void) {
 	crosslane_packet_part parts[4] = {{.size = sizeof parts[0]}};
 	crosslane_packet long_one = packet(9, PLACE + 1);
 	OK(crosslane_channel_send_packets(h2c, &long_one, 1, CROSSLANE_FOREVER));
-	FAILS(crosslane_channel_recv_packets(c2h, parts, 4, 1000000), EINVAL,
+	FAILS(crosslane_channel_recv_packets(c2h, parts, 4, CROSSLANE_FOREVER), EINVAL,
 	      "longer than what was posted: 2048 B");
 	FAILS(crosslane_buffer_destroy(back), EBUSY, "1 of its transfers is in flight");
 	post(8, 1, 64);
@@ -144,11 +145,11 @@ static void drops_are_counted(void) {
 	OK(crosslane_channel_open(device, CROSSLANE_C2H, 0, &attr, &c2h));
 	crosslane_packet packets[2] = {packet(1, 500), packet(2, 70)};
 	OK(crosslane_channel_send_packets(h2c, packets, 2, 0));
-	OK(crosslane_session_sleep(session, 20000));
+	OK(crosslane_session_sleep(session, 20000000));
 	post(0, 1, PLACE);
 	packets[0].bytes = PLACE + 100;
 	OK(crosslane_channel_send_packets(h2c, packets, 1, 0));
-	OK(crosslane_session_sleep(session, 20000));
+	OK(crosslane_session_sleep(session, 20000000));
 	/* That it is cut is known when the next one begins. */
 	crosslane_packet_part part[2] = {{.size = sizeof *part}};
 	CHECK(crosslane_channel_recv_packets(c2h, part, 2, 0) == 0);
@@ -251,9 +252,13 @@ static void an_engine_without_packets(void) {
 	OK(crosslane_session_close(other));
 }
 
-int main(void) {
+int main(int count, char **arguments) {
 	OK(crosslane_pattern(sent, BYTES, 7, 0));
-	OK(crosslane_session_open("lab:minimal/card0", NULL, &session));
+	crosslane_session_attr shared = {.size = sizeof shared, .flags = CROSSLANE_SESSION_SHARED};
+	if (count > 1)
+		OK(crosslane_session_open(arguments[1], &shared, &session));
+	else
+		OK(crosslane_session_open("lab:minimal/card0", NULL, &session));
 	OK(crosslane_device_open(session, 0, &device));
 	crosslane_description known = {.size = sizeof known};
 	OK(crosslane_device_describe(device, &known));

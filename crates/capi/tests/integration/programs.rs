@@ -150,6 +150,11 @@ fn descriptor_of_a_served_card_wakes_a_program() {
 }
 
 #[test]
+fn packets_of_a_served_card_keep_their_ends() {
+    passes_with_served("minimal", "card0", "packets.c");
+}
+
+#[test]
 fn threads_share_a_card_of_a_lab() {
     passes("threads.c");
 }
