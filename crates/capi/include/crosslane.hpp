@@ -49,7 +49,7 @@ template <class T> T sized() {
 	return made;
 }
 
-// What a call puts where its last argument points to: a structure, a handle or a number.
+// The result that a call writes through its last argument: a structure, a handle or a number.
 template <class T, class Call, class... Arguments> T got(Call call, Arguments... arguments) {
 	T made{};
 	if constexpr (std::is_class_v<T>)
@@ -58,7 +58,7 @@ template <class T, class Call, class... Arguments> T got(Call call, Arguments...
 	return made;
 }
 
-// What a call puts into an array of at most `most` structures.
+// The results that a call writes into an array of at most `most` structures.
 template <class T, class Call, class Handle, class... More>
 std::vector<T> taken(Call call, Handle *of, std::size_t most, More... more) {
 	std::vector<T> all(most, sized<T>());

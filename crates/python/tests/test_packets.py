@@ -225,6 +225,21 @@ def test_channels_in_another_mode_are_refused(session: Session, numpy: Any) -> N
         assert caught.value.kind == "unsupported"
 
 
+class OnlyDlPack:
+    """An array without the buffer protocol."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """Its memory."""
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        """Its device."""
+        return self.array.__dlpack_device__()
+
+
 def test_bad_packets_are_refused(card: Card, numpy: Any) -> None:
     send, gaps = card.send_packets, numpy.zeros((4, 8), dtype="u4")[:, ::2]
     wrong: list[tuple[Callable[[], object], str]] = [
@@ -260,7 +275,7 @@ def test_bad_packets_are_refused(card: Card, numpy: Any) -> None:
             (gaps, "not contiguous"),
             (numpy.broadcast_to(numpy.uint8(0), (4, 8)), "contiguous|read only"),
             (numpy.array([[None]]), "references"),
-            (numpy.zeros((4, 8), dtype=">u2"), "into= has no bytes: .*format"),
+            (OnlyDlPack(numpy.zeros((4, 8))), "into= has no bytes: "),
         ]
         for into, words in targets:
             with pytest.raises(crosslane.ArgumentError, match=words):

@@ -118,10 +118,11 @@ static void a_long_packet_needs_more(void) {
 	CHECK(parts[1].wr_id == 8 && parts[1].bytes == 1 && parts[1].packet_bytes == PLACE + 1);
 	crosslane_completion done = {.size = sizeof done};
 	CHECK(crosslane_channel_wait(h2c, &done, 1, CROSSLANE_FOREVER) == 1);
-	FAILS(crosslane_channel_recv_packets(c2h, parts, 4, 1000), EINVAL, "nothing is posted");
+	FAILS(crosslane_channel_recv_packets(c2h, parts, 4, CROSSLANE_FOREVER), EINVAL,
+	      "nothing is posted");
 }
 
-/* What is cancelled is told once, and its memory is free. */
+/* A cancelled place is told once, and its memory is free. */
 static void cancelled_places_are_free(void) {
 	crosslane_packet_part part = {.size = sizeof part};
 	post(0, 4, PLACE);

@@ -246,7 +246,7 @@ fn renewed_certificates_need_no_restart() {
     let rnode = theirs.sign(&["rnode.example"]);
     std::fs::copy(path(&folder, "theirs.pem"), path(&folder, "ours.pem")).expect("a copy");
     succeed(client(format!("{get} {rnode}")));
-    // What cannot be read changes nothing.
+    // A file that cannot be read changes nothing.
     std::fs::write(path(&folder, "node.example.pem"), "no certificate").expect("it is written");
     for _ in 0..2 {
         succeed(client(format!("{get} {rnode}")));

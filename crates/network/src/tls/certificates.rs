@@ -68,7 +68,7 @@ struct Current {
     seen: [Option<FileState>; 3],
 }
 
-/// What tells that a file is not the one of before: whoever replaces it changes one of these.
+/// Identity, size and times of a file. A file that is replaced differs in one of these.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct FileState {
     node: (u64, u64),
@@ -228,14 +228,14 @@ impl Certificates {
         lock(&self.0.state).tell = Some(Box::new(tell));
     }
 
-    /// What new connections are made with.
+    /// Returns the content that new connections are made with.
     fn current(&self) -> Current {
         let Inner { files, state } = &*self.0;
         let State { current, tell } = &mut *lock(state);
         if let Some(tell) = tell {
             let states = files.states();
             if states != current.seen {
-                // Whatever is there now is tried once.
+                // Each change is tried once.
                 current.seen = states;
                 tell(files.read().map(|read| *current = read));
             }
