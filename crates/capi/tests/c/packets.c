@@ -264,6 +264,8 @@ int main(int count, char **arguments) {
 	crosslane_description known = {.size = sizeof known};
 	OK(crosslane_device_describe(device, &known));
 	CHECK(known.has_packets == 1);
+	/* A served card has had other programs. */
+	OK(crosslane_device_reset_counters(device));
 	OK(crosslane_device_route(device, CROSSLANE_SOURCE_H2C, CROSSLANE_SOURCE_GENERATOR));
 	OK(crosslane_buffer_create(device, BYTES, NULL, &out));
 	OK(crosslane_buffer_create(device, BYTES, NULL, &back));
