@@ -30,6 +30,8 @@ if [ "$target" != run ]; then
   if lacks pkg-config; then packages+=(pkg-config); fi
   if ! [ -e /usr/include/rdma/fabric.h ]; then packages+=(libfabric-dev); fi
   if lacks ip; then packages+=(iproute2); fi
+  # Certificates of clients and servers are made as a page of `docs/how-to` says.
+  if lacks openssl; then packages+=(openssl); fi
   # Processes that simulate a lab together, and examples in C and Python, are tested on Open MPI. Its
   # bindings are made by libclang.
   if lacks mpirun; then packages+=(openmpi-bin); fi

@@ -94,6 +94,13 @@
 // Descriptors are in a table of the engine's, which the processor stores word by word.
 #define CROSSLANE_CHANNEL_TABLE 4
 
+// Data are packets, with their ends and user bits (H2C 0 and C2H 0, if the engine has them).
+#define CROSSLANE_CHANNEL_PACKETS 8
+
+// The engine drops and counts packets that no part of a buffer is posted for; otherwise they wait,
+// and with them the stream (C2H 0 with packets).
+#define CROSSLANE_CHANNEL_DROP_PACKETS 16
+
 // The strongest level that the channel can promise: visible, or for peers acknowledged with
 // credits and sent without.
 #define CROSSLANE_LEVEL_STRONGEST 0
@@ -112,6 +119,15 @@
 
 // Copy within the card's memory, from card_address to card_to (C2H 0).
 #define CROSSLANE_TRANSFER_CARD_TO_CARD 1
+
+// The part has the first byte that was received of its packet.
+#define CROSSLANE_PACKET_BEGINS 1
+
+// The part has the last byte that was received of its packet.
+#define CROSSLANE_PACKET_ENDS 2
+
+// The packet is not whole: its first or its last bytes were lost.
+#define CROSSLANE_PACKET_CUT 4
 
 // The sender never stops, and keeps no window of credits.
 #define CROSSLANE_PEER_NO_CREDITS 1
@@ -315,8 +331,8 @@ typedef struct crosslane_description {
   uint32_t has_card_memory;
   // 1 if C2H channel 0 can copy within the card's memory, else 0.
   uint32_t has_card_copy;
-  // Must be ignored.
-  uint32_t reserved;
+  // 1 if H2C and C2H channel 0 have a packet mode, else 0.
+  uint32_t has_packets;
   // Duration of one clock of engine time, in ps.
   uint64_t clock_ps;
 } crosslane_description;
@@ -372,7 +388,8 @@ typedef struct crosslane_channel_attr {
 } crosslane_channel_attr;
 
 // A transfer to be posted. Members that are 0 have their defaults. It has one far end: `buffer`,
-// `peer` or `peer_memory`, or none for a copy within the card's memory.
+// `peer` or `peer_memory`, or none for a copy within the card's memory. On a channel for packets
+// it is a packet to be sent, or a part of a buffer for packets to be received.
 typedef struct crosslane_transfer {
   // Size of this structure, in bytes.
   size_t size;
@@ -393,7 +410,8 @@ typedef struct crosslane_transfer {
   // Target of a copy within the card's memory.
   uint64_t card_to;
   // Time from now at which it fails if it is not complete, in ns; 0 for one second,
-  // CROSSLANE_FOREVER for none. A missed deadline cancels all transfers of the channel.
+  // CROSSLANE_FOREVER for none. A missed deadline cancels all transfers of the channel. What is
+  // posted for packets to be received has none unless it is named.
   uint64_t timeout_ns;
   // When it counts as complete: a CROSSLANE_LEVEL_*.
   uint32_t level;
@@ -462,7 +480,50 @@ typedef struct crosslane_channel_counters {
   uint64_t link_clocks;
   // Clocks held back by the peer's credit window.
   uint64_t no_credit_clocks;
+  // Packets whose end the engine has moved.
+  uint64_t packets;
+  // Packets of which nothing was written, because nothing was posted.
+  uint64_t packets_dropped;
+  // Packets of which only a first part was written.
+  uint64_t packets_truncated;
 } crosslane_channel_counters;
+
+// A packet to be sent by H2C channel 0 that is open with CROSSLANE_CHANNEL_PACKETS.
+typedef struct crosslane_packet {
+  // Size of this structure, in bytes.
+  size_t size;
+  // The caller's number, which its completion has.
+  uint64_t wr_id;
+  // Host memory.
+  struct crosslane_buffer *buffer;
+  // First byte of the buffer.
+  uint64_t offset;
+  // Length, in bytes; at least one.
+  uint64_t bytes;
+  // User bits beside the packet's last beat in the card (tuser): 16 bits.
+  uint32_t user;
+  // Must be 0.
+  uint32_t reserved;
+} crosslane_packet;
+
+// Bytes of a received packet in one posted part of a buffer. Of an array only the first needs its
+// size set.
+typedef struct crosslane_packet_part {
+  // Size of this structure, in bytes.
+  size_t size;
+  // The caller's number of the transfer that was posted for it.
+  uint64_t wr_id;
+  // First byte in its buffer.
+  uint64_t offset;
+  // Bytes of the packet there.
+  uint64_t bytes;
+  // Bytes of the packet in all its parts.
+  uint64_t packet_bytes;
+  // CROSSLANE_PACKET_* that hold, joined by |.
+  uint32_t flags;
+  // User bits beside the packet's last beat (tuser); 0 if the packet is not whole.
+  uint32_t user;
+} crosslane_packet_part;
 
 // How to connect two cards. Members that are 0 have their defaults.
 typedef struct crosslane_peer_attr {
@@ -669,6 +730,15 @@ typedef struct crosslane_bridge_attr {
   const char *key;
   // Longest time to connect, in ns; 0 for a minute.
   uint64_t timeout_ns;
+  // In place of a key, over tls: the path of a file (PEM) with the client's certificate, those
+  // between it and its authority behind it; NULL for none. The server's certificate has to be
+  // for the host that is connected to. Without a name the client is the one of the server's
+  // policy that its certificate is of.
+  const char *tls_cert;
+  // With it: the path of the file with its private key, which only its owner may read.
+  const char *tls_key;
+  // With it: the path of the file with certificates of the authorities that the client trusts.
+  const char *tls_ca;
 } crosslane_bridge_attr;
 
 // A transfer with a card of the server's. Members that are 0 have their defaults.
@@ -984,6 +1054,35 @@ int crosslane_channel_fd(const struct crosslane_channel *channel, int *fd);
 // @return 0, or a negative number of errno.h.
 int crosslane_channel_count(const struct crosslane_channel *channel,
                             struct crosslane_channel_counters *counters);
+
+// Sends packets with one doorbell: all of them or, if one is wrong, none. Waits for room if what is
+// in flight fills the ring. Each has a completion, which crosslane_channel_poll and
+// crosslane_channel_wait give when all of it is in the card's stream.
+//
+// @param packets  `count` packets.
+// @param timeout_ns  Time from now at which those have failed that are not complete, in ns; 0 for
+// one second, CROSSLANE_FOREVER for none.
+// @return 0, or a negative number of errno.h.
+int crosslane_channel_send_packets(const struct crosslane_channel *channel,
+                                   const struct crosslane_packet *packets,
+                                   size_t count,
+                                   uint64_t timeout_ns);
+
+// Waits until a packet has come, and takes all that have come then. C2H channel 0 is open with
+// CROSSLANE_CHANNEL_PACKETS, and the program has posted parts of buffers for packets, with
+// crosslane_channel_post. A packet that is longer than such a part goes on in the next one: it has
+// several parts here, one behind the other. Parts that do not fit into the array are given by the
+// next call. A part of a buffer that was given belongs to the program again.
+//
+// @param parts  Gets up to `capacity` parts; the size of the first is set.
+// @param timeout_ns  Longest wait, in ns; 0 for what has come already, CROSSLANE_FOREVER for no
+// end.
+// @return The number of parts: 0 if the time is over; or a negative number of errno.h: nothing is
+// posted, or less than the rest of a long packet needs, or the channel has stopped.
+int crosslane_channel_recv_packets(const struct crosslane_channel *channel,
+                                   struct crosslane_packet_part *parts,
+                                   size_t capacity,
+                                   uint64_t timeout_ns);
 
 // Connects a card's peer channel to a receive queue of another card.
 //
@@ -1314,7 +1413,7 @@ int crosslane_network_poll(const struct crosslane_network *network,
                            const struct crosslane_message *message,
                            struct crosslane_completion *completion);
 
-// Connects to a bridge's server, and proves the client's identity.
+// Connects to a bridge's server, and proves the client's identity by a key or by certificates.
 //
 // @param server  Address and port of the server, such as node7:7471.
 // @param attr  How to connect; NULL for the defaults.

@@ -9,7 +9,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "crosslane.h"
@@ -49,10 +49,28 @@ template <class T> T sized() {
 	return made;
 }
 
+// The result that a call writes through its last argument: a structure, a handle or a number.
+template <class T, class Call, class... Arguments> T got(Call call, Arguments... arguments) {
+	T made{};
+	if constexpr (std::is_class_v<T>)
+		made.size = sizeof made;
+	check(call(arguments..., &made));
+	return made;
+}
+
+// The results that a call writes into an array of at most `most` structures.
+template <class T, class Call, class Handle, class... More>
+std::vector<T> taken(Call call, Handle *of, std::size_t most, More... more) {
+	std::vector<T> all(most, sized<T>());
+	all.resize(check(call(of, all.data(), most, more...)));
+	return all;
+}
+
 // Owns a handle, moves and does not copy. The handle is closed at the end; close() tells whether
 // that went well, and keeps the handle where it did not.
 template <class T, int (*Close)(T *)> class owner {
 public:
+	using pointer = T *;
 	owner() = default;
 	explicit owner(T *handle) : handle_(handle) {}
 	T *get() const noexcept { return handle_.get(); }
@@ -68,6 +86,11 @@ private:
 	};
 	std::unique_ptr<T, closer> handle_;
 };
+
+// Opens something, and owns it.
+template <class Owner, class Call, class... More> Owner opened(Call call, More... more) {
+	return Owner(got<typename Owner::pointer>(call, more...));
+}
 
 // Memory that one device may reach. It must not outlive the device.
 class buffer : public owner<crosslane_buffer, crosslane_buffer_destroy> {
@@ -87,9 +110,7 @@ public:
 		return made;
 	}
 	crosslane_buffer_info describe() const {
-		auto info = sized<crosslane_buffer_info>();
-		check(crosslane_buffer_describe(get(), &info));
-		return info;
+		return got<crosslane_buffer_info>(crosslane_buffer_describe, get());
 	}
 };
 
@@ -100,14 +121,10 @@ class peer : public owner<crosslane_peer, crosslane_peer_close> {
 public:
 	void start_check(std::uint32_t seed) { check(crosslane_peer_check(get(), seed)); }
 	crosslane_check check_result() const {
-		auto found = sized<crosslane_check>();
-		check(crosslane_peer_check_result(get(), &found));
-		return found;
+		return got<crosslane_check>(crosslane_peer_check_result, get());
 	}
 	crosslane_peer_info describe() const {
-		auto info = sized<crosslane_peer_info>();
-		check(crosslane_peer_describe(get(), &info));
-		return info;
+		return got<crosslane_peer_info>(crosslane_peer_describe, get());
 	}
 };
 
@@ -125,11 +142,15 @@ inline crosslane_transfer transfer(const buffer &with, std::uint64_t bytes, std:
 	return made;
 }
 inline crosslane_transfer transfer(const peer &with, std::uint64_t bytes, std::uint64_t wr_id = 0) {
-	auto made = sized<crosslane_transfer>();
+	auto made = transfer(buffer(), bytes, wr_id);
 	made.peer = with.get();
-	made.bytes = bytes;
-	made.wr_id = wr_id;
 	return made;
+}
+
+// A packet of a buffer's bytes, with its user bits.
+inline crosslane_packet packet(const buffer &with, std::uint64_t bytes, std::uint64_t offset = 0,
+			       std::uint16_t user = 0, std::uint64_t wr_id = 0) {
+	return {sizeof(crosslane_packet), wr_id, with.get(), offset, bytes, user, 0};
 }
 
 // An open channel. It must not outlive the device.
@@ -138,9 +159,7 @@ class channel : public owner<crosslane_channel, crosslane_channel_close> {
 
 public:
 	crosslane_completion run(const crosslane_transfer &one) {
-		auto end = sized<crosslane_completion>();
-		check(crosslane_channel_transfer(get(), &one, &end));
-		return end;
+		return got<crosslane_completion>(crosslane_channel_transfer, get(), &one);
 	}
 	void post(const crosslane_transfer &one) { check(crosslane_channel_post(get(), &one, 1)); }
 	void post(const std::vector<crosslane_transfer> &all) {
@@ -148,27 +167,27 @@ public:
 	}
 	// Completions that are there now, at most `most`; failed ones have a status.
 	std::vector<crosslane_completion> poll(std::size_t most = 64) {
-		std::vector<crosslane_completion> ends(most, sized<crosslane_completion>());
-		ends.resize(check(crosslane_channel_poll(get(), ends.data(), most)));
-		return ends;
+		return taken<crosslane_completion>(crosslane_channel_poll, get(), most);
 	}
 	// Waits for the oldest one.
 	std::vector<crosslane_completion> wait(std::size_t most = 64,
 					       std::uint64_t timeout_ns = CROSSLANE_FOREVER) {
-		std::vector<crosslane_completion> ends(most, sized<crosslane_completion>());
-		ends.resize(check(crosslane_channel_wait(get(), ends.data(), most, timeout_ns)));
-		return ends;
+		return taken<crosslane_completion>(crosslane_channel_wait, get(), most, timeout_ns);
+	}
+	// On a channel for packets: sends them, and waits for parts of received ones.
+	void send(const std::vector<crosslane_packet> &all, std::uint64_t timeout_ns = 0) {
+		check(crosslane_channel_send_packets(get(), all.data(), all.size(), timeout_ns));
+	}
+	std::vector<crosslane_packet_part> receive(std::size_t most = 64,
+						   std::uint64_t timeout_ns = CROSSLANE_FOREVER) {
+		return taken<crosslane_packet_part>(crosslane_channel_recv_packets, get(), most, timeout_ns);
 	}
 	void cancel() { check(crosslane_channel_cancel(get())); }
 	int descriptor() const {
-		int fd = -1;
-		check(crosslane_channel_fd(get(), &fd));
-		return fd;
+		return got<int>(crosslane_channel_fd, get());
 	}
 	crosslane_channel_counters count() const {
-		auto counters = sized<crosslane_channel_counters>();
-		check(crosslane_channel_count(get(), &counters));
-		return counters;
+		return got<crosslane_channel_counters>(crosslane_channel_count, get());
 	}
 };
 
@@ -178,67 +197,49 @@ class device : public owner<crosslane_device, crosslane_device_close> {
 
 public:
 	crosslane_description describe() const {
-		auto made = sized<crosslane_description>();
-		check(crosslane_device_describe(get(), &made));
-		return made;
+		return got<crosslane_description>(crosslane_device_describe, get());
 	}
 	void route(std::uint32_t c2h, std::uint32_t peer) {
 		check(crosslane_device_route(get(), c2h, peer));
 	}
 	void seed(std::uint32_t seed) { check(crosslane_device_seed(get(), seed)); }
 	crosslane::buffer buffer(std::uint64_t bytes, const crosslane_buffer_attr *attr = nullptr) {
-		crosslane_buffer *made = nullptr;
-		check(crosslane_buffer_create(get(), bytes, attr, &made));
-		return crosslane::buffer(made);
+		return opened<crosslane::buffer>(crosslane_buffer_create, get(), bytes, attr);
 	}
 	// The program's own memory, which must be there until the buffer ends.
 	crosslane::buffer registered(void *memory, std::uint64_t bytes) {
-		crosslane_buffer *made = nullptr;
-		check(crosslane_buffer_register(get(), memory, bytes, nullptr, &made));
-		return crosslane::buffer(made);
+		return opened<crosslane::buffer>(crosslane_buffer_register, get(), memory, bytes, nullptr);
 	}
 	crosslane::channel channel(std::uint32_t kind, std::uint32_t number = 0,
 				   const crosslane_channel_attr *attr = nullptr) {
-		crosslane_channel *made = nullptr;
-		check(crosslane_channel_open(get(), kind, number, attr, &made));
-		return crosslane::channel(made);
+		return opened<crosslane::channel>(crosslane_channel_open, get(), kind, number, attr);
 	}
 	crosslane::peer connect(const device &target, const crosslane_peer_attr *attr = nullptr) {
-		crosslane_peer *made = nullptr;
-		check(crosslane_peer_connect(get(), target.get(), attr, &made));
-		return crosslane::peer(made);
+		return opened<crosslane::peer>(crosslane_peer_connect, get(), target.get(), attr);
 	}
 };
 
 // Cards that are open, for the thread that opened them.
 class session : public owner<crosslane_session, crosslane_session_close> {
 	using owner::owner;
-	static crosslane_session *opened(const std::vector<std::string> &names,
-					 const crosslane_session_attr *attr) {
+	static crosslane_session *all(const std::vector<std::string> &names,
+				      const crosslane_session_attr *attr) {
 		std::vector<const char *> texts;
 		for (const auto &name : names)
 			texts.push_back(name.c_str());
-		crosslane_session *made = nullptr;
-		check(crosslane_session_open_all(texts.data(), texts.size(), attr, &made));
-		return made;
+		return got<crosslane_session *>(crosslane_session_open_all, texts.data(), texts.size(), attr);
 	}
 
 public:
 	explicit session(const std::string &name, const crosslane_session_attr *attr = nullptr)
-	    : owner(opened({name}, attr)) {}
+	    : owner(all({name}, attr)) {}
 	explicit session(const std::vector<std::string> &names,
 			 const crosslane_session_attr *attr = nullptr)
-	    : owner(opened(names, attr)) {}
+	    : owner(all(names, attr)) {}
 	crosslane::device device(std::size_t card = 0) {
-		crosslane_device *made = nullptr;
-		check(crosslane_device_open(get(), card, &made));
-		return crosslane::device(made);
+		return opened<crosslane::device>(crosslane_device_open, get(), card);
 	}
-	std::uint64_t now_ps() const {
-		std::uint64_t now = 0;
-		check(crosslane_session_now(get(), &now));
-		return now;
-	}
+	std::uint64_t now_ps() const { return got<std::uint64_t>(crosslane_session_now, get()); }
 	void sleep(std::uint64_t time_ns) { check(crosslane_session_sleep(get(), time_ns)); }
 	void finish() { check(crosslane_session_finish(get())); }
 };

@@ -2,7 +2,9 @@
 //! The client of a bridge: memory of this node to a card of another node and back, through a server
 //! (`crosslane bridge serve`).
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -55,6 +57,15 @@ pub struct crosslane_bridge_attr {
     pub key: *const c_char,
     /// Longest time to connect, in ns; 0 for a minute.
     pub timeout_ns: u64,
+    /// In place of a key, over tls: the path of a file (PEM) with the client's certificate, those
+    /// between it and its authority behind it; NULL for none. The server's certificate has to be
+    /// for the host that is connected to. Without a name the client is the one of the server's
+    /// policy that its certificate is of.
+    pub tls_cert: *const c_char,
+    /// With it: the path of the file with its private key, which only its owner may read.
+    pub tls_key: *const c_char,
+    /// With it: the path of the file with certificates of the authorities that the client trusts.
+    pub tls_ca: *const c_char,
 }
 
 /// A transfer with a card of the server's. Members that are 0 have their defaults.
@@ -92,7 +103,7 @@ pub struct crosslane_bridge_job {
     pub peer_address: u64,
 }
 
-sized!(crosslane_bridge_attr, crosslane_bridge_job);
+sized!(crosslane_bridge_attr until tls_cert, crosslane_bridge_job);
 
 /// Object behind a handle on a bridge.
 struct BridgeObject {
@@ -137,7 +148,20 @@ unsafe fn optional(text: *const c_char, name: &str) -> Result<Option<String>> {
     unsafe { structs::text(text, name) }.map(Some)
 }
 
-/// Connects to a bridge's server, and proves the client's identity.
+/// Copies the path of a file; NULL is none. Paths need not be UTF-8.
+///
+/// # Safety
+/// `path` is NULL or ends with a NUL.
+unsafe fn optional_path(path: *const c_char) -> Option<PathBuf> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: as the caller promises.
+    let path = unsafe { CStr::from_ptr(path) };
+    Some(PathBuf::from(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// Connects to a bridge's server, and proves the client's identity by a key or by certificates.
 ///
 /// @param server  Address and port of the server, such as node7:7471.
 /// @param attr  How to connect; NULL for the defaults.
@@ -155,22 +179,20 @@ pub unsafe extern "C" fn crosslane_bridge_connect(
     guard("crosslane_bridge_connect", || {
         structs::check_place(bridge, "bridge")?;
         // SAFETY: as the caller promises; the texts of the attributes, too.
-        let (server, attr, network, name, key) = unsafe {
+        let (server, attr, network, name, key, files) = unsafe {
             let attr = structs::read_or_default(attr)?;
             let network = optional(attr.network, "network")?;
             let (name, key) = (optional(attr.name, "name")?, optional(attr.key, "key")?);
-            (structs::text(server, "server")?, attr, network, name, key)
+            let files = [attr.tls_cert, attr.tls_key, attr.tls_ca].map(|it| optional_path(it));
+            (structs::text(server, "server")?, attr, network, name, key, files)
         };
-        let provider = match network {
-            Some(network) => network.parse()?,
-            None => Provider::choose(&server).0,
-        };
+        let provider = network.map(|network| network.parse::<Provider>()).transpose()?;
         let key = key.map(|key| key.parse::<Key>()).transpose()?;
         let identity = Identity { name: name.unwrap_or_default(), key };
         let clock = MachineClock::new();
         let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
-        let trust = Trust { present, ..Trust::default() };
-        let network = Network::open_with(provider, &clock, &trust)?;
+        let trust = Trust::of_client(present, files.each_ref().map(Option::as_deref), false)?;
+        let network = Network::open_for(&server, provider, &clock, &trust)?;
         let time = time(attr.timeout_ns);
         let client = block_on(Client::connect(network, clock, &server, &identity, time))?;
         let connected = handle::insert(BridgeObject { client })?;

@@ -21,6 +21,7 @@ use crate::device::{DeviceObject, crosslane_device};
 use crate::error::{Failure, Result, guard, remember};
 use crate::event::Event;
 use crate::handle::{self, Handled};
+use crate::packets::Parts;
 use crate::peer::{PeerMemoryObject, PeerObject, crosslane_peer, crosslane_peer_memory};
 use crate::structs::{self, Array, sized};
 
@@ -42,6 +43,11 @@ pub const CROSSLANE_CHANNEL_RELAXED_ORDERING: u32 = 1;
 pub const CROSSLANE_CHANNEL_CARD_MEMORY: u32 = 2;
 /// Descriptors are in a table of the engine's, which the processor stores word by word.
 pub const CROSSLANE_CHANNEL_TABLE: u32 = 4;
+/// Data are packets, with their ends and user bits (H2C 0 and C2H 0, if the engine has them).
+pub const CROSSLANE_CHANNEL_PACKETS: u32 = 8;
+/// The engine drops and counts packets that no part of a buffer is posted for; otherwise they wait,
+/// and with them the stream (C2H 0 with packets).
+pub const CROSSLANE_CHANNEL_DROP_PACKETS: u32 = 16;
 
 /// The strongest level that the channel can promise: visible, or for peers acknowledged with
 /// credits and sent without.
@@ -80,7 +86,8 @@ pub struct crosslane_channel_attr {
 }
 
 /// A transfer to be posted. Members that are 0 have their defaults. It has one far end: `buffer`,
-/// `peer` or `peer_memory`, or none for a copy within the card's memory.
+/// `peer` or `peer_memory`, or none for a copy within the card's memory. On a channel for packets
+/// it is a packet to be sent, or a part of a buffer for packets to be received.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct crosslane_transfer {
@@ -103,7 +110,8 @@ pub struct crosslane_transfer {
     /// Target of a copy within the card's memory.
     pub card_to: u64,
     /// Time from now at which it fails if it is not complete, in ns; 0 for one second,
-    /// CROSSLANE_FOREVER for none. A missed deadline cancels all transfers of the channel.
+    /// CROSSLANE_FOREVER for none. A missed deadline cancels all transfers of the channel. What is
+    /// posted for packets to be received has none unless it is named.
     pub timeout_ns: u64,
     /// When it counts as complete: a CROSSLANE_LEVEL_*.
     pub level: u32,
@@ -141,16 +149,16 @@ pub struct crosslane_completion {
 sized!(crosslane_channel_attr, crosslane_transfer, crosslane_completion);
 
 /// A transfer that was posted, with all that it uses until its completion is polled.
-struct Request {
-    wr_id: u64,
-    level: CompletionLevel,
-    bytes: u64,
+pub(crate) struct Request {
+    pub wr_id: u64,
+    pub level: CompletionLevel,
+    pub bytes: u64,
     /// The far end, which cannot be closed meanwhile.
-    held: Held,
+    pub held: Held,
 }
 
 /// The far end of a transfer.
-enum Held {
+pub(crate) enum Held {
     /// A copy within the card's memory.
     Nothing,
     /// Part of a buffer, and whether the card writes it.
@@ -162,15 +170,16 @@ enum Held {
 pub(crate) struct State {
     pub channel: Channel,
     /// Transfers whose completion was not polled, in the order in which they were posted.
-    pending: VecDeque<(Ticket, Request)>,
-    event: Option<Event>,
+    pub pending: VecDeque<(Ticket, Request)>,
+    pub event: Option<Event>,
+    pub parts: Parts,
 }
 
 /// Object behind a handle on a channel.
 pub(crate) struct ChannelObject {
     pub device: Rc<DeviceObject>,
     kind: ChannelKind,
-    card_memory: bool,
+    options: ChannelOptions,
     pub state: RefCell<State>,
 }
 
@@ -182,7 +191,9 @@ impl Handled for ChannelObject {
 fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
     let known = CROSSLANE_CHANNEL_RELAXED_ORDERING
         | CROSSLANE_CHANNEL_CARD_MEMORY
-        | CROSSLANE_CHANNEL_TABLE;
+        | CROSSLANE_CHANNEL_TABLE
+        | CROSSLANE_CHANNEL_PACKETS
+        | CROSSLANE_CHANNEL_DROP_PACKETS;
     if attr.flags & !known != 0 {
         return Err(Failure::argument(format!(
             "there are no such channel flags {:#x}",
@@ -206,7 +217,9 @@ fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
         .with_notification(notification)
         .with_payload_bytes((attr.payload_bytes > 0).then_some(attr.payload_bytes))
         .with_relaxed_ordering(is(CROSSLANE_CHANNEL_RELAXED_ORDERING))
-        .with_card_memory(is(CROSSLANE_CHANNEL_CARD_MEMORY)))
+        .with_card_memory(is(CROSSLANE_CHANNEL_CARD_MEMORY))
+        .with_packets(is(CROSSLANE_CHANNEL_PACKETS))
+        .with_drop_packets(is(CROSSLANE_CHANNEL_DROP_PACKETS)))
 }
 
 /// Opens a channel.
@@ -241,9 +254,9 @@ pub unsafe extern "C" fn crosslane_channel_open(
         let number = u8::try_from(number)
             .map_err(|_| Failure::argument(format!("there is no {kind} channel {number}")))?;
         let opened = device.session.run(device.device.channel(kind, number, options))?;
-        let state = State { channel: opened, pending: VecDeque::new(), event: None };
-        let (card_memory, state) = (options.card_memory, RefCell::new(state));
-        let opened = handle::insert(ChannelObject { device, kind, card_memory, state })?;
+        let (pending, parts) = (VecDeque::new(), VecDeque::new());
+        let state = RefCell::new(State { channel: opened, pending, event: None, parts });
+        let opened = handle::insert(ChannelObject { device, kind, options, state })?;
         // SAFETY: checked above not to be NULL.
         unsafe { structs::put(channel, "channel", opened)? };
         Ok(0)
@@ -270,6 +283,19 @@ pub unsafe extern "C" fn crosslane_channel_close(channel: *mut crosslane_channel
 }
 
 impl ChannelObject {
+    fn receives_packets(&self) -> bool {
+        self.options.packets && self.kind == ChannelKind::C2h
+    }
+
+    /// Refuses to give completions of what is posted for packets: the packets themselves end it.
+    fn check_completes(&self) -> Result<()> {
+        if self.receives_packets() {
+            let sentence = "the channel receives packets: use crosslane_channel_recv_packets";
+            return Err(Failure::argument(sentence));
+        }
+        Ok(())
+    }
+
     /// Makes the driver's transfer of the caller's.
     fn made(&self, asked: &crosslane_transfer) -> Result<(Transfer, Request)> {
         if asked.flags & !CROSSLANE_TRANSFER_CARD_TO_CARD != 0 {
@@ -287,7 +313,7 @@ impl ChannelObject {
                 let object = handle::get::<BufferObject>(asked.buffer)?;
                 let buffer = object.buffer.clone();
                 let held = Held::Buffer { buffer: object, part: part.clone(), is_written };
-                match self.card_memory {
+                match self.options.card_memory {
                     true => (Target::Card(buffer, part, asked.card_address), held),
                     false => (Target::Buffer(buffer, part), held),
                 }
@@ -314,7 +340,7 @@ impl ChannelObject {
                 return Err(Failure::argument(sentence));
             }
         };
-        if !self.card_memory && !is_copy && asked.card_address != 0 {
+        if !self.options.card_memory && !is_copy && asked.card_address != 0 {
             let sentence = "the channel is not open with CROSSLANE_CHANNEL_CARD_MEMORY, and the \
                             transfer has a card_address";
             return Err(Failure::argument(sentence));
@@ -337,7 +363,10 @@ impl ChannelObject {
                 return Err(Failure::new(ErrorKind::Unsupported, sentence));
             }
         }
-        let deadline = self.device.session.deadline(asked.timeout_ns);
+        let deadline = match asked.timeout_ns {
+            0 if self.receives_packets() => Picoseconds::NEVER,
+            timeout_ns => self.device.session.deadline(timeout_ns),
+        };
         let transfer = Transfer::new(target, deadline).with_level(level);
         let (wr_id, bytes) = (asked.wr_id, asked.bytes);
         Ok((transfer, Request { wr_id, level, bytes, held }))
@@ -375,6 +404,7 @@ impl ChannelObject {
 
     /// Takes what is complete, oldest first, without waiting.
     fn reap(&self, into: &Array<crosslane_completion>, mut taken: usize) -> Result<usize> {
+        self.check_completes()?;
         let session = &self.device.session;
         let mut state = self.state.borrow_mut();
         if let Some(event) = &mut state.event {
@@ -402,6 +432,7 @@ impl ChannelObject {
 
     /// Waits until the oldest transfer has ended, at most until a time, and takes all that have.
     fn wait(&self, into: &Array<crosslane_completion>, until: Picoseconds) -> Result<usize> {
+        self.check_completes()?;
         let session = &self.device.session;
         loop {
             let mut state = self.state.borrow_mut();
@@ -554,7 +585,7 @@ pub unsafe extern "C" fn crosslane_channel_wait(
 }
 
 /// Most completions of one call: they are counted by an int.
-const MOST_COMPLETIONS: usize = 1 << 30;
+pub(crate) const MOST_COMPLETIONS: usize = 1 << 30;
 
 /// Posts a transfer, and waits until it has ended.
 ///
@@ -575,6 +606,7 @@ pub unsafe extern "C" fn crosslane_channel_transfer(
         let (asked, into) = unsafe {
             (structs::read(transfer)?, Array::new(completion, (!completion.is_null()).into())?)
         };
+        object.check_completes()?;
         let (transfer, request) = object.made(&asked)?;
         let mut state = object.state.borrow_mut();
         let outcome = match object.device.session.session.run(state.channel.transfer(transfer)) {

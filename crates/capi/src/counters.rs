@@ -46,9 +46,15 @@ pub struct crosslane_channel_counters {
     pub link_clocks: u64,
     /// Clocks held back by the peer's credit window.
     pub no_credit_clocks: u64,
+    /// Packets whose end the engine has moved.
+    pub packets: u64,
+    /// Packets of which nothing was written, because nothing was posted.
+    pub packets_dropped: u64,
+    /// Packets of which only a first part was written.
+    pub packets_truncated: u64,
 }
 
-sized!(crosslane_channel_counters);
+sized!(crosslane_channel_counters until packets);
 
 /// Reads the counters of a channel.
 ///
@@ -85,6 +91,9 @@ pub unsafe extern "C" fn crosslane_channel_count(
             no_tag_clocks: engine.no_tag_clocks.into(),
             link_clocks: engine.link_clocks.into(),
             no_credit_clocks: engine.no_credit_clocks.into(),
+            packets: engine.packets.into(),
+            packets_dropped: engine.packets_dropped.into(),
+            packets_truncated: engine.packets_truncated.into(),
         };
         // SAFETY: as the caller promises.
         unsafe { structs::write(counters, read)? };

@@ -53,8 +53,8 @@ pub struct crosslane_description {
     pub has_card_memory: u32,
     /// 1 if C2H channel 0 can copy within the card's memory, else 0.
     pub has_card_copy: u32,
-    /// Must be ignored.
-    pub reserved: u32,
+    /// 1 if H2C and C2H channel 0 have a packet mode, else 0.
+    pub has_packets: u32,
     /// Duration of one clock of engine time, in ps.
     pub clock_ps: u64,
 }
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn crosslane_device_describe(
             receive_queue_bytes: known.lane_fifo_bytes,
             has_card_memory: known.card_memory.into(),
             has_card_copy: known.card_copy.into(),
-            reserved: 0,
+            has_packets: known.packets.into(),
             clock_ps: known.clock.0,
         };
         // SAFETY: as the caller promises.

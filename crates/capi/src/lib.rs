@@ -22,6 +22,7 @@ mod event;
 pub mod handle;
 pub mod memory_card;
 pub mod network;
+pub mod packets;
 pub mod peer;
 pub mod plan;
 pub mod session;

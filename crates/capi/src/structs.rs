@@ -20,14 +20,18 @@ pub(crate) unsafe trait Versioned: Copy {
     const FIRST_BYTES: usize;
 }
 
-/// Declares structures that begin with their size.
+/// Declares structures that begin with their size. Members that were added to one later begin with
+/// the one that `until` names: programs of before do not have them.
 macro_rules! sized {
-    ($($name:ident),+) => {
+    ($($name:ident $(until $added:ident)?),+) => {
         $(
             // SAFETY: `repr(C)`, numbers and raw pointers only, and the size comes first.
             unsafe impl $crate::structs::Versioned for $name {
                 const NAME: &'static str = stringify!($name);
-                const FIRST_BYTES: usize = size_of::<Self>();
+                const FIRST_BYTES: usize = {
+                    let sizes = [size_of::<Self>() $(, std::mem::offset_of!(Self, $added))?];
+                    sizes[sizes.len() - 1]
+                };
             }
         )+
     };

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use crosslane_host::{
-    FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaListener, RdmaRegion, RdmaResult,
-    RemoteAccess, RemoteMemory,
+    ErrorKind, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RdmaResult, Reason, RemoteAccess, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
 
@@ -70,6 +70,30 @@ impl Network {
             Provider::Tls => Kind::Tls(TlsNetwork::open(clock, trust)?),
             provider => Kind::Libfabric(libfabric::Network::open(provider, clock)?),
         }))
+    }
+
+    /// Opens the network for a client of the server at an address: the provider that is asked for,
+    /// or the one that suits the address, which with certificates is [`Provider::Tls`].
+    ///
+    /// # Errors
+    /// As [`open_with`](Self::open_with); another provider than that with certificates.
+    pub fn open_for(
+        address: &str,
+        provider: Option<Provider>,
+        clock: &MachineClock,
+        trust: &Trust,
+    ) -> RdmaResult<Self> {
+        let provider = match (provider, trust.certificates.is_some()) {
+            (Some(other), true) if other != Provider::Tls => {
+                let why = "it takes no certificates, which are for tls";
+                let why = Reason::new(ErrorKind::InvalidArgument, why);
+                return Err(RdmaError::Unusable { network: other.name().into(), why });
+            }
+            (_, true) => Provider::Tls,
+            (Some(provider), false) => provider,
+            (None, false) => Provider::choose(address).0,
+        };
+        Self::open_with(provider, clock, trust)
     }
 
     /// Returns its provider.

@@ -15,6 +15,7 @@ use pyo3::types::PyDict;
 use crate::buffer::Buffer;
 use crate::error::Failure;
 use crate::memory_card::MemoryCard;
+use crate::packets::{self, PacketReceiver};
 use crate::peer::{Check, Peer, PeerMemory};
 use crate::plan::function_name;
 use crate::posted::{ChannelKey, LineKey};
@@ -237,6 +238,31 @@ impl Card {
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)
     }
 
+    /// Sends packets from H2C channel 0: the objects of a sequence, or the parts of one object.
+    #[pyo3(signature = (data, *, lengths = None, users = None, deadline = DEADLINE_SECONDS))]
+    fn send_packets(
+        &self,
+        data: &Bound<'_, PyAny>,
+        lengths: Option<Vec<u64>>,
+        users: Option<&Bound<'_, PyAny>>,
+        deadline: f64,
+    ) -> PyResult<Transfer> {
+        let channel = (&self.shared, self.channel(ChannelKind::H2c, 0));
+        packets::send(data, lengths, users, channel, deadline)
+    }
+
+    /// Posts places for packets of C2H channel 0.
+    #[pyo3(signature = (places = 64, place_bytes = 2048))]
+    fn packet_receiver(
+        &self,
+        py: Python<'_>,
+        places: u64,
+        place_bytes: u64,
+    ) -> PyResult<PacketReceiver> {
+        let key = self.channel(ChannelKind::C2h, 0);
+        PacketReceiver::open(py, &self.shared, key, places, place_bytes)
+    }
+
     /// Posts a copy within the card's memory.
     #[pyo3(signature = (source, target, bytes, *, deadline = DEADLINE_SECONDS))]
     fn copy(
@@ -324,7 +350,8 @@ impl Card {
 
     /// Sets how a channel is opened; one that is open is closed before.
     #[pyo3(signature = (kind, number = 0, *, ring_entries = None, table = false, notify = "poll",
-                        payload_bytes = None, relaxed_ordering = false))]
+                        payload_bytes = None, relaxed_ordering = false, packets = false,
+                        drop_packets = false))]
     #[expect(clippy::too_many_arguments, reason = "options of a channel, by name")]
     fn set_channel(
         &self,
@@ -336,6 +363,8 @@ impl Card {
         notify: &str,
         payload_bytes: Option<u32>,
         relaxed_ordering: bool,
+        packets: bool,
+        drop_packets: bool,
     ) -> PyResult<()> {
         let options = ChannelOptions::default();
         let descriptors = match (table, ring_entries) {
@@ -358,7 +387,9 @@ impl Card {
             .with_descriptors(descriptors)
             .with_notification(notification)
             .with_payload_bytes(payload_bytes)
-            .with_relaxed_ordering(relaxed_ordering);
+            .with_relaxed_ordering(relaxed_ordering)
+            .with_packets(packets)
+            .with_drop_packets(drop_packets);
         let key = self.channel(kind_of(kind)?, number);
         self.shared.call(py, |state| state.set_options(key, options))
     }
@@ -394,6 +425,9 @@ impl Card {
         named.set_item("no_tag_clocks", engine.no_tag_clocks)?;
         named.set_item("link_clocks", engine.link_clocks)?;
         named.set_item("no_credit_clocks", engine.no_credit_clocks)?;
+        named.set_item("packets", engine.packets)?;
+        named.set_item("packets_dropped", engine.packets_dropped)?;
+        named.set_item("packets_truncated", engine.packets_truncated)?;
         Ok(named)
     }
 
@@ -450,6 +484,7 @@ impl Card {
         named.set_item("table_entries", found.table_entries)?;
         named.set_item("card_memory", found.card_memory)?;
         named.set_item("card_copy", found.card_copy)?;
+        named.set_item("packets", found.packets)?;
         named.set_item("max_write_bytes", found.max_write_bytes)?;
         named.set_item("max_read_bytes", found.max_read_bytes)?;
         named.set_item("clock_ps", found.clock.0)?;

@@ -15,6 +15,7 @@ mod lab;
 mod memory_card;
 mod network;
 mod open;
+mod packets;
 mod peer;
 mod plan;
 mod port;
@@ -72,6 +73,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<memory_card::MemoryCard>()?;
     module.add_class::<network::NetworkProcessor>()?;
     module.add_class::<open::Session>()?;
+    module.add_class::<packets::Packet>()?;
+    module.add_class::<packets::PacketReceiver>()?;
+    module.add_class::<packets::Reception>()?;
     module.add_class::<peer::Check>()?;
     module.add_class::<peer::Peer>()?;
     module.add_class::<peer::PeerMemory>()?;

@@ -8,6 +8,7 @@ use crosslane::driver::{Channel, ChannelKind, Completed};
 use crosslane::host::Bus;
 
 use crate::error::Failure;
+use crate::state::Receiver;
 
 /// A channel of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +31,19 @@ pub enum Posted {
     Transfer(LineKey, u64),
     /// A message of a network processor, by its number in the session.
     Message(u64),
+    /// The next packets of a receiver.
+    Packets(PacketsKey),
+}
+
+/// Packets that are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketsKey {
+    /// The channel.
+    pub line: LineKey,
+    /// Number of the receiver in the session.
+    pub receiver: u64,
+    /// Number of the wait in the session.
+    pub reception: u64,
 }
 
 /// Outcome of something that was posted.
@@ -47,13 +61,23 @@ pub struct Line {
     pub awaited: BTreeSet<u64>,
     /// Outcomes that were seen while another transfer was waited for.
     pub ended: BTreeMap<u64, Outcome>,
+    /// First packets of batches, by their last ones, whose outcomes nobody will ask for.
+    pub batches: BTreeMap<u64, u64>,
+    /// Places for packets, if the channel receives them.
+    pub receiver: Option<Receiver>,
 }
 
 impl Line {
     /// Takes a channel that was just opened.
     pub fn new(channel: Channel) -> Self {
-        let (open, awaited, ended) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        Self { channel, open, awaited, ended }
+        Self {
+            channel,
+            open: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            ended: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            receiver: None,
+        }
     }
 
     /// Returns the first of the transfers that coroutines wait for and that has not ended.
@@ -64,6 +88,7 @@ impl Line {
     /// Whether a coroutine has still to be told that its transfer has ended.
     pub fn has_news(&self) -> bool {
         self.ended.keys().any(|ticket| self.awaited.contains(ticket))
+            || self.receiver.as_ref().is_some_and(Receiver::has_news)
     }
 
     /// Returns the outcome of a transfer if it has ended and was seen.

@@ -2,6 +2,8 @@
 //! The opened session, and what was opened and posted in it.
 #![allow(unsafe_code)]
 
+mod packets;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::ops::Deref;
@@ -10,7 +12,8 @@ use std::time::Duration;
 
 use crosslane::driver::network_processor::{InFlight, NetworkProcessor};
 use crosslane::driver::{
-    Channel, ChannelOptions, Device, DriverError, StreamSource, Ticket, Transfer,
+    Channel, ChannelOptions, Device, DriverError, ReceivedPacket, StreamSource, Ticket, Transfer,
+    TransferError,
 };
 use crosslane::host::{Bus, BusError, FunctionInfo, Topology};
 use crosslane::open::{AnyBus, Session as Opened};
@@ -20,6 +23,8 @@ use futures_util::future::{Either, select, select_all};
 use crate::call::until_signal;
 use crate::error::Failure;
 use crate::posted::{ChannelKey, Line, LineKey, Message, Outcome, Posted, Waited, outcome};
+
+pub use packets::{Arrived, Receiver, STRIDE_BYTES};
 
 /// Turns of a coroutine after which time moves although another has still to be told of an end: it
 /// may wait for something else before it looks.
@@ -201,13 +206,18 @@ impl State {
     fn close_idle(&mut self, key: LineKey, purpose: &str) -> Result<(), Failure> {
         let Some(mut line) = self.lines.remove(&key) else { return Ok(()) };
         self.settle(&mut line)?;
-        if line.open.is_empty() {
+        if line.open.is_empty() && line.receiver.is_none() {
             return self.run(line.channel.close());
         }
-        let count = line.open.len();
+        let (count, receives) = (line.open.len(), line.receiver.is_some());
         self.lines.insert(key, line);
         let ChannelKey { card, kind, number } = key.0;
         let name = self.endpoint(card)?;
+        if receives {
+            let problem =
+                format!("{name} {kind} {number}: a packet receiver is open, so it cannot");
+            return Err(Failure::busy(format!("{problem} {purpose}")));
+        }
         let transfers =
             if count == 1 { "1 transfer is" } else { &format!("{count} transfers are") };
         let problem = format!("{name} {kind} {number}: {transfers} in flight, so it cannot");
@@ -265,6 +275,7 @@ impl State {
         transfer: Transfer,
         stands_on: Option<u64>,
     ) -> Result<Posted, Failure> {
+        self.check_no_packets(key)?;
         self.line(key)?;
         let State { session, lines, .. } = self;
         let line = lines.get_mut(&key).ok_or_else(closed)?;
@@ -304,6 +315,9 @@ impl State {
         let waited = match posted {
             Posted::Transfer(key, ticket) => self.wait_transfer(key, ticket, until)?,
             Posted::Message(number) => self.wait_message(number, until)?,
+            Posted::Packets(key) => {
+                return self.wait_packets(key, until.unwrap_or(Picoseconds::NEVER));
+            }
         };
         if waited.is_some() {
             self.forget(posted);
@@ -371,6 +385,7 @@ impl State {
                 }
                 Ok(ended)
             }
+            Posted::Packets(key) => self.packets_known(key),
         }
     }
 
@@ -389,6 +404,8 @@ impl State {
                     message.ended = Some(outcome);
                 }
             }
+            // They are kept where they were received.
+            Posted::Packets(_) => {}
         }
     }
 
@@ -403,6 +420,7 @@ impl State {
             Posted::Message(number) => {
                 self.messages.remove(&number);
             }
+            Posted::Packets(_) => {}
         }
     }
 
@@ -418,6 +436,7 @@ impl State {
             Posted::Message(number) => {
                 self.messages.remove(&number);
             }
+            Posted::Packets(_) => {}
         }
     }
 
@@ -437,6 +456,7 @@ impl State {
                     message.is_awaited = is_awaited;
                 }
             }
+            Posted::Packets(key) => self.set_packets_awaited(key, is_awaited),
         }
     }
 
@@ -454,6 +474,7 @@ impl State {
                 let (processor, message) = self.message(number)?;
                 self.session.block_on(Message::look(processor, message))?
             }
+            Posted::Packets(key) => return self.look_at_packets(key),
         };
         if waited.is_some() {
             self.forget(posted);
@@ -467,6 +488,7 @@ impl State {
                 self.lines.get(&key).is_some_and(|line| line.open.contains_key(&ticket))
             }
             Posted::Message(number) => self.messages.contains_key(&number),
+            Posted::Packets(key) => self.has_receiver(key),
         }
     }
 
@@ -485,23 +507,33 @@ impl State {
         if turn == 0 || has_news && !turn.is_multiple_of(MOST_TURNS) {
             return Ok(None);
         }
-        let (of, outcome) = self.first_end()?;
-        self.keep(of, outcome);
+        self.keep_first_end()?;
         self.take(posted)
     }
 
-    /// Waits for the end of the first of all that coroutines wait for.
-    fn first_end(&mut self) -> Result<(Posted, Outcome), Failure> {
-        type Wait<'a> = Pin<Box<dyn Future<Output = (Posted, Waited)> + 'a>>;
+    /// Waits for the end of the first of all that coroutines wait for, and keeps it.
+    fn keep_first_end(&mut self) -> Result<(), Failure> {
+        enum End {
+            Transfer(Posted, Outcome),
+            Message(u64),
+            Packets(LineKey, Result<Vec<ReceivedPacket>, TransferError>),
+        }
+        type Wait<'a> = Pin<Box<dyn Future<Output = End> + 'a>>;
         let State { session, lines, messages, .. } = self;
         let mut waits: Vec<Wait<'_>> = Vec::new();
         for (key, line) in lines.iter_mut() {
-            let (key, Some(first)) = (*key, line.first_awaited()) else { continue };
+            let (key, first) = (*key, line.first_awaited());
             let channel = &mut line.channel;
-            waits.push(Box::pin(async move {
-                let ended = channel.wait(Ticket(first)).await;
-                (Posted::Transfer(key, first), Some(ended.map_err(Failure::from)))
-            }));
+            if let Some(first) = first {
+                waits.push(Box::pin(async move {
+                    let ended = channel.wait(Ticket(first)).await;
+                    End::Transfer(Posted::Transfer(key, first), ended.map_err(Failure::from))
+                }));
+            } else if line.receiver.as_ref().is_some_and(Receiver::is_awaited) {
+                waits.push(Box::pin(async move {
+                    End::Packets(key, channel.recv_packets(1, Picoseconds::NEVER).await)
+                }));
+            }
         }
         for (number, message) in messages.iter().filter(|(_, message)| message.is_awaited) {
             let Some(in_flight) = &message.in_flight else { continue };
@@ -511,19 +543,20 @@ impl State {
                     processor.any_ends(Picoseconds::NEVER).await;
                 }
                 // Its data are copied afterwards: this wait is dropped if another ends as well.
-                (Posted::Message(*number), None)
+                End::Message(*number)
             }));
         }
         let first = async { Ok::<_, Failure>(select_all(waits).await.0) };
-        let (posted, outcome) = session.block_on(until_signal(first))??;
-        let outcome = match (outcome, posted) {
-            (None, Posted::Message(number)) => {
+        match session.block_on(until_signal(first))?? {
+            End::Transfer(posted, outcome) => self.keep(posted, outcome),
+            End::Message(number) => {
                 let (processor, message) = self.message(number)?;
-                self.session.block_on(Message::look(processor, message))?
+                let ended = self.session.block_on(Message::look(processor, message))?;
+                self.keep(Posted::Message(number), ended.ok_or_else(closed)?);
             }
-            (outcome, _) => outcome,
-        };
-        Ok((posted, outcome.ok_or_else(closed)?))
+            End::Packets(key, came) => self.take_packets(key, came)?,
+        }
+        Ok(())
     }
 
     /// Cancels a message, or everything that is in flight on a transfer's channel.
@@ -536,6 +569,7 @@ impl State {
                     None => Ok(()),
                 }
             }
+            Posted::Packets(_) => Ok(()),
             Posted::Message(number) => match self.message(number) {
                 Ok((processor, message)) => self.run(processor.cancel(message)),
                 Err(_) => Ok(()),

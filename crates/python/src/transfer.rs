@@ -249,6 +249,11 @@ impl Transfer {
             (Err(error), _) => Err(error.into()),
             (Ok(done), memory) => {
                 let Done { bytes, posted, completed } = done;
+                // Of a batch of packets it is the outcome of the last one.
+                let bytes = match self.posted {
+                    Posted::Transfer(..) => self.bytes,
+                    Posted::Message(_) | Posted::Packets(_) => bytes,
+                };
                 let completed = Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };
                 let delivered = memory.map_or(Ok(()), |memory| self.deliver(py, memory, bytes));
                 delivered.map(|()| completed)

@@ -69,6 +69,25 @@ impl View {
         self.0.len_bytes() as u64
     }
 
+    /// Returns the number of its dimensions.
+    pub fn dimensions(&self) -> usize {
+        self.0.dimensions()
+    }
+
+    /// Returns the number of its rows, those of its first dimension, and the bytes of each.
+    ///
+    /// # Errors
+    /// An object without rows: of one dimension, with none of them, or in Fortran's order.
+    pub fn rows(&self) -> PyResult<(usize, usize)> {
+        let (dimensions, bytes) = (self.dimensions(), self.0.len_bytes());
+        if dimensions < 2 || bytes == 0 || !self.0.is_c_contiguous() {
+            let problem = "rows are those of an array of two dimensions, in C's order";
+            return Err(Failure::argument(format!("{problem}; it has {dimensions}")).into());
+        }
+        let count = self.0.shape()[0];
+        Ok((count, bytes / count))
+    }
+
     /// Calls `look` with its bytes. The GIL keeps Python code from changing them.
     pub fn with<T>(&self, _py: Python<'_>, look: impl FnOnce(&[u8]) -> T) -> T {
         if self.0.len_bytes() == 0 {

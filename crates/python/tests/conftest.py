@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,16 @@ from crosslane import Card, RemoteCard
 
 #: The program of the same build.
 PROGRAM = Path(os.environ.get("CROSSLANE_PROGRAM", "crosslane"))
+
+
+#: The tree.
+ROOT = Path(__file__).parents[3]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The blocks of a page of the tree that are in a language."""
+    text = (ROOT / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 def program(*arguments: str) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -19,18 +20,25 @@ from conftest import PROGRAM
 from crosslane import Card, Session
 
 
-@pytest.fixture(scope="module")
-def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name of a card that a program serves."""
-    socket = tmp_path_factory.mktemp("served") / "card"
-    command = [str(PROGRAM), "lab", "serve", "kc705:crosslane", "--device", "kc705"]
-    server = subprocess.Popen([*command, "--socket", str(socket)], stdout=subprocess.DEVNULL)
+@contextlib.contextmanager
+def served_card(socket: Path, lab: str, device: str) -> Iterator[str]:
+    """The name of a card of a lab that a program serves meanwhile."""
+    command = [str(PROGRAM), "lab", "serve", lab, "--device", device, "--socket", str(socket)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 20
-    while not Path(socket).exists() and time.monotonic() < until:
+    while not socket.exists() and time.monotonic() < until:
         time.sleep(0.01)
     yield f"vfio-user:{socket}"
     server.send_signal(signal.SIGTERM)
     server.wait(20)
+
+
+@pytest.fixture(scope="module")
+def name(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of a card with memory."""
+    socket = tmp_path_factory.mktemp("served") / "card"
+    with served_card(socket, "kc705:crosslane", "kc705") as name:
+        yield name
 
 
 @pytest.fixture
@@ -157,3 +165,30 @@ def test_a_forked_child_does_not_disturb_a_served_card(card: Card) -> None:
     card.to_card(b"\x11" * 64, 0).wait()
     card.from_card(back, 0).wait()
     assert back == b"\x11" * 64
+
+
+def test_packets_of_a_served_card(tmp_path: Path) -> None:
+    with (
+        served_card(tmp_path / "card", "minimal", "card0") as name,
+        crosslane.open(name) as session,
+    ):
+        card = session.card()
+        card.route("h2c")
+        card.set_channel("h2c", packets=True)
+        card.set_channel("c2h", packets=True)
+        with card.packet_receiver(4, 256) as receiver:
+            with pytest.raises(crosslane.DeadlineError, match="no packet has come"):
+                receiver.receive().wait(deadline=0.01)
+
+            async def echo(turn: int) -> list[bytes]:
+                await card.send_packets([bytes([turn]) * 300, b"end"], users=turn)
+                packets: list[crosslane.Packet] = []
+                while len(packets) < 2:
+                    packets += await receiver.receive()
+                assert [packet.user for packet in packets] == [turn] * 2
+                return [bytes(packet.data) for packet in packets]
+
+            for turn in range(20):
+                assert asyncio.run(echo(turn)) == [bytes([turn]) * 300, b"end"]
+            card.send_packets([b"last"])
+            assert receiver.receive().wait(deadline=5)[0].data == b"last"

@@ -51,6 +51,31 @@ static void moves_data(crosslane::session &session) {
 	CHECK(!moved);
 }
 
+static void packets_come_back() {
+	crosslane::session session("lab:minimal/card0");
+	auto device = session.device();
+	device.route(CROSSLANE_SOURCE_H2C, CROSSLANE_SOURCE_GENERATOR);
+	auto attr = crosslane::sized<crosslane_channel_attr>();
+	attr.flags = CROSSLANE_CHANNEL_PACKETS;
+	auto out = device.buffer(BYTES), back = device.buffer(BYTES);
+	auto h2c = device.channel(CROSSLANE_H2C, 0, &attr), c2h = device.channel(CROSSLANE_C2H, 0, &attr);
+	auto first = crosslane::transfer(back, 512, 1), second = crosslane::transfer(back, 512, 2);
+	second.offset = 512;
+	c2h.post({first, second});
+	out.write("abcdef", 6);
+	h2c.send({crosslane::packet(out, 4, 0, 9), crosslane::packet(out, 2, 4)});
+	CHECK(h2c.wait().size() >= 1);
+	std::vector<crosslane_packet_part> parts;
+	while (parts.size() < 2)
+		for (const auto &part : c2h.receive())
+			parts.push_back(part);
+	CHECK(parts[0].bytes == 4 && parts[0].user == 9 && parts[0].wr_id == 1);
+	CHECK(parts[1].packet_bytes == 2 && parts[1].user == 0 && parts[1].offset == 512);
+	const std::uint32_t whole = CROSSLANE_PACKET_BEGINS | CROSSLANE_PACKET_ENDS;
+	CHECK(parts[0].flags == whole && parts[1].flags == whole);
+	CHECK(back.values<char>(4) == (std::vector<char>{'a', 'b', 'c', 'd'}));
+}
+
 static void failures_are_exceptions(crosslane::session &session) {
 	auto device = session.device(0);
 	bool is_caught = false;
@@ -79,6 +104,7 @@ int main() {
 	crosslane::session session(names);
 	moves_data(session);
 	failures_are_exceptions(session);
+	packets_come_back();
 	session.sleep(10);
 	CHECK(session.now_ps() > 0);
 	session.finish();

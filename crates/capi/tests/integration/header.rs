@@ -6,9 +6,9 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Files of `src` in the order of the header.
-const SOURCES: [&str; 15] = [
-    "error", "session", "device", "buffer", "channel", "counters", "peer", "window", "slots",
-    "memory_card", "plan", "why", "dma", "network", "bridge",
+const SOURCES: [&str; 16] = [
+    "error", "session", "device", "buffer", "channel", "counters", "packets", "peer", "window",
+    "slots", "memory_card", "plan", "why", "dma", "network", "bridge",
 ];
 
 pub fn crate_folder() -> PathBuf {

@@ -9,11 +9,12 @@ use std::thread::JoinHandle;
 
 use crosslane::bridge::{Server, ServerOptions};
 use crosslane::host::RdmaListener;
-use crosslane::network::{MachineClock, Network, Provider};
+use crosslane::network::{MachineClock, Network, Provider, Trust};
 use crosslane::open::{AnyRdma, Session};
 use crosslane_serve::{ServedDevice, Server as VfioUserServer};
 use futures_channel::oneshot;
 
+use crate::authority::Authority;
 use crate::header::crate_folder;
 use crate::library::{has, installed, run};
 
@@ -86,6 +87,24 @@ fn card_memory_holds_what_went_in() {
 }
 
 #[test]
+fn packets_keep_their_ends() {
+    passes("packets.c");
+}
+
+/// The program of the page on packets.
+#[test]
+fn the_page_on_packets_is_right() {
+    let page = crate_folder().join("../../docs/how-to/packets.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let (_, block) = page.split_once("\n```c\n").expect("a block of C");
+    let (block, _) = block.split_once("\n```\n").expect("its end");
+    let source = installed().prefix.join("page.c");
+    std::fs::write(&source, format!("{block}\n")).expect("it can be written");
+    let printed = run(&mut started(&compiled("cc", &C, &source, false)));
+    assert_eq!(printed, "'to ' 1\n'whom it may concern' 2\n");
+}
+
+#[test]
 fn bad_input_gets_a_sentence() {
     let program = passes("bad_input.c");
     if has("valgrind") {
@@ -101,7 +120,7 @@ fn bad_input_gets_a_sentence() {
 #[test]
 fn sanitizers_find_nothing() {
     let c: Vec<&str> = C.iter().copied().chain(["-fsanitize=address,undefined"]).collect();
-    for name in ["transfers.c", "ports.c", "bad_input.c"] {
+    for name in ["transfers.c", "packets.c", "ports.c", "bad_input.c"] {
         let program = compiled("gcc", &c, &test_source(name), false);
         let mut command = started(&program);
         if name == "bad_input.c" {
@@ -128,6 +147,11 @@ fn passes_with_served(lab: &str, card: &str, name: &str) {
 #[test]
 fn descriptor_of_a_served_card_wakes_a_program() {
     passes_with_served("rosta:crosslane", "fpga1", "served.c");
+}
+
+#[test]
+fn packets_of_a_served_card_keep_their_ends() {
+    passes_with_served("minimal", "card0", "packets.c");
 }
 
 #[test]
@@ -200,15 +224,27 @@ fn programs_of_the_papers_run() {
 
 /// Runs a program, with the addresses of bridges' servers, each with a card of a lab.
 fn beside_servers(names: &[&str], program: impl FnOnce(Vec<String>) -> Command) -> Output {
+    beside_servers_of(Provider::Tcp, &Trust::default(), names, program)
+}
+
+/// As [`beside_servers`], over a network and with whom the servers trust.
+fn beside_servers_of(
+    provider: Provider,
+    trust: &Trust,
+    names: &[&str],
+    program: impl FnOnce(Vec<String>) -> Command,
+) -> Output {
     type Served = (String, oneshot::Sender<()>, JoinHandle<()>);
     let served = names.iter().map(|name| -> Served {
         let (name, (tell, told)) = ((*name).to_owned(), mpsc::channel());
         let (stop, stopped) = oneshot::channel();
+        let trust = trust.clone();
         let thread = std::thread::spawn(move || {
             let session = Session::open("lab:kc705:crosslane").expect("a shipped lab");
             session.run_free(async {
                 let clock = MachineClock::new();
-                let network = Network::open(Provider::Tcp, &clock).expect("TCP works everywhere");
+                let network = Network::open_with(provider, &clock, &trust);
+                let network = network.expect("TCP works everywhere");
                 let cards = vec![(name, session.device(0).await.expect("an engine"))];
                 let rdma = AnyRdma::new(network, session.bus());
                 let options = ServerOptions::default();
@@ -245,6 +281,22 @@ fn client_of_a_bridge_moves_memory() {
     let output = beside_servers(&["card"; 2], |addresses| {
         let mut command = started(&program);
         command.args(addresses);
+        command
+    });
+    assert_eq!(printed(&output), ["passed\n", ""]);
+}
+
+#[test]
+fn client_of_a_bridge_shows_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder for the certificates");
+    let ours = Authority::new(folder.path(), "ours");
+    ours.sign(&["rnode.example"], |_| {});
+    Authority::new(folder.path(), "theirs").sign(&["stranger.example"], |_| {});
+    let program = compiled("cc", &C, &test_source("certificates.c"), false);
+    let trust = ours.node(&["127.0.0.1"]);
+    let output = beside_servers_of(Provider::Tls, &trust, &["card"], |addresses| {
+        let mut command = started(&program);
+        command.args(addresses).arg(folder.path());
         command
     });
     assert_eq!(printed(&output), ["passed\n", ""]);

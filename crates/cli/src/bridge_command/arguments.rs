@@ -183,7 +183,8 @@ null:, which takes all data and gives zeros. A lab's cards have to be of one lab
 file a server listens on this machine only. A policy names clients, their keys or certificates, and
 the ranges of each card that they may read and write; `crosslane bridge key` makes a key. Started by
 systemd (Type=notify), the server tells it when it is ready, and its watchdog that it lives. Over
-tls data are sealed as requests are; adapters and shared memory seal requests only.")]
+tls data are sealed as requests are; adapters and shared memory seal requests only. Certificates
+are read anew for the next connection when their files change.")]
 pub struct ServeArguments {
     /// A card to serve, any number of times: DEVICE, or NAME=DEVICE for a name other than fpga0,
     /// fpga1 and so on.

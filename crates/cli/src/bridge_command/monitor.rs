@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crosslane::bridge::{Report, ServerEvent};
-use crosslane::host::{Clock, hex, lock};
+use crosslane::host::{Clock, RdmaError, hex, lock};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
 use sd_notify::NotifyState;
@@ -88,9 +88,13 @@ const fn seconds(ps: u64) -> f64 {
 }
 
 impl<'a> Line<'a> {
-    fn of(event: &'a ServerEvent) -> Self {
+    fn now() -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |t| t.as_secs_f64());
-        let line = Self { time, text: event.to_string(), ..Self::default() };
+        Self { time, ..Self::default() }
+    }
+
+    fn of(event: &'a ServerEvent) -> Self {
+        let line = Self { text: event.to_string(), ..Self::now() };
         match event {
             ServerEvent::Greeted { client, peer } => {
                 Self { event: "connected", client: Some(client), peer: Some(peer), ..line }
@@ -243,6 +247,22 @@ impl Monitor {
             LogFormat::Text if matches!(event, ServerEvent::Moving { .. }) => {}
             LogFormat::Text => output::print_hint(&event.to_string()),
             LogFormat::Json => output::print_log(&Line::of(event)),
+        }
+    }
+
+    /// Writes into the log that changed files with certificates were read, or why they cannot be
+    /// used.
+    pub fn tell_certificates(&self, error: Option<&RdmaError>) {
+        let why = error.map(ToString::to_string);
+        let text = match &why {
+            None => "certificates: their files have changed, and were read".to_owned(),
+            Some(why) => format!("certificates: they stay as they were: {why}"),
+        };
+        match self.format {
+            LogFormat::Text => output::print_hint(&text),
+            LogFormat::Json => {
+                output::print_log(&Line { event: "certificates", why, text, ..Line::now() });
+            }
         }
     }
 

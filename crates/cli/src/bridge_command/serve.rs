@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use crosslane::bridge::{Guard, Identity, Key, Policy, Served, Server, ServerEvent, ServerOptions};
-use crosslane::host::{Rdma, RdmaListener};
+use crosslane::host::{Rdma, RdmaListener, RdmaResult};
 use crosslane::network::{MachineClock, Network, SharedKey, Trust};
 use crosslane::open::{AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
@@ -135,7 +135,8 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         None => Guard::Open,
     };
     let key = arguments.key.as_deref().map(read_key).transpose()?;
-    let trust = trust(arguments, &guard, key.as_ref())?;
+    let monitor = Monitor::new(arguments.log);
+    let trust = trust(arguments, &guard, key.as_ref(), &monitor)?;
     let name = name_of(arguments.name.as_ref(), &arguments.certificates, "bridge");
     let options = server_options(&arguments.ring)
         .with_guard(guard)
@@ -157,7 +158,6 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
         // After the cards, so that a wrong name is reported first.
         let (network, why) = open_network(choice, listen, &clock, &trust)?;
         let cards = NamedCards { cards: &cards, names, alone };
-        let monitor = Monitor::new(arguments.log);
         let metrics =
             arguments.metrics.map(|address| monitor.serve(address, &clock)).transpose()?;
         let tell = move |event: &ServerEvent| monitor.tell(event);
@@ -190,9 +190,20 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
 ///
 /// # Errors
 /// Certificates that cannot be read, or that the policy asks for and that are missing.
-fn trust(arguments: &ServeArguments, guard: &Guard, key: Option<&Key>) -> Result<Trust> {
+fn trust(
+    arguments: &ServeArguments,
+    guard: &Guard,
+    key: Option<&Key>,
+    monitor: &Monitor,
+) -> Result<Trust> {
     let shared = |key: &Key| SharedKey(*key.bytes());
     let certificates = certificates(&arguments.certificates)?;
+    if let Some(certificates) = &certificates {
+        let monitor = monitor.clone();
+        certificates.follow(move |outcome: RdmaResult<()>| {
+            monitor.tell_certificates(outcome.err().as_ref());
+        });
+    }
     let accept = match guard {
         Guard::Keys(policy) => {
             if let Some(client) = policy.with_certificate().filter(|_| certificates.is_none()) {

@@ -216,3 +216,46 @@ fn certificates_that_cannot_be_used_are_refused() {
     assert!(error.contains(&format!("chmod 600 {exposed}")), "{error}");
     let _ = std::fs::remove_dir_all(folder);
 }
+
+/// An authority that nobody has trusted before takes the place of the first one.
+#[test]
+fn renewed_certificates_need_no_restart() {
+    let folder = folder("certificates-renewed");
+    let (ours, theirs) = (Authority::new(&folder, "ours"), Authority::new(&folder, "theirs"));
+    let policy = path(&folder, "policy.toml");
+    std::fs::write(&policy, POLICY).expect("it is written");
+    write_key(&path(&folder, "old.key"), &Run::of(&mut client("key")).stdout);
+    let node = ours.sign(&["node.example", "127.0.0.1"]);
+    let log = path(&folder, "log");
+    let mut command = Command::new(program());
+    command.args(["bridge", "serve", "--device", "mem:4M", "--listen", "127.0.0.1:0"]);
+    command.args(["--policy", &policy]).args(node.split(' '));
+    let server = Server::start({
+        command.stderr(std::fs::File::create(&log).expect("a log"));
+        command
+    });
+    let get = format!("get {}/fpga0 {} --bytes 4K", server.address, path(&folder, "back"));
+    succeed(client(format!("{get} {}", ours.sign(&["rnode.example"]))));
+    let renewed = |name: &str, becomes: &str| {
+        let (from, to) = (path(&folder, name), path(&folder, becomes));
+        std::fs::rename(from, to).expect("both are in the folder");
+    };
+    theirs.sign(&["renewed.example", "127.0.0.1"]);
+    renewed("renewed.example.pem", "node.example.pem");
+    renewed("renewed.example.key", "node.example.key");
+    let rnode = theirs.sign(&["rnode.example"]);
+    std::fs::copy(path(&folder, "theirs.pem"), path(&folder, "ours.pem")).expect("a copy");
+    succeed(client(format!("{get} {rnode}")));
+    // A file that cannot be read changes nothing.
+    std::fs::write(path(&folder, "node.example.pem"), "no certificate").expect("it is written");
+    for _ in 0..2 {
+        succeed(client(format!("{get} {rnode}")));
+    }
+    let log = std::fs::read_to_string(log).expect("a log");
+    let told: Vec<&str> = log.lines().filter(|line| line.starts_with("certificates: ")).collect();
+    let [read, stay] = told[..] else { panic!("{log}") };
+    assert_eq!(read, "certificates: their files have changed, and were read");
+    assert!(stay.starts_with("certificates: they stay as they were: "), "{stay}");
+    assert!(stay.contains("node.example.pem: no certificate is in it"), "{stay}");
+    let _ = std::fs::remove_dir_all(folder);
+}

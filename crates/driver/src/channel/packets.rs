@@ -277,6 +277,14 @@ impl Channel {
         }
     }
 
+    /// Returns the first ticket that a packet may still be given with: of the transfers before, each
+    /// was given with a packet or has failed.
+    pub fn first_unreceived(&self) -> Ticket {
+        let packets = self.received.packets.iter().flat_map(|packet| &packet.parts);
+        let first = packets.chain(&self.received.open).next();
+        first.map_or(Ticket(self.received.next), |part| part.ticket)
+    }
+
     /// Puts the pieces that have come together, until there are `most` packets.
     fn take_pieces(&mut self, most: usize) {
         let received = &mut self.received;

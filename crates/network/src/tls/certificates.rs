@@ -5,14 +5,18 @@
 //! A server's certificate has to be for the name or address that the client connects to, and a
 //! client's names are those of its certificate: host names and URIs of its subject alternative
 //! names. A subject's common name is no name here, as in RFC 9525.
+//!
+//! Files that change are read anew for the next connection, if the node wants it: authorities
+//! renew certificates often.
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
-use std::sync::Arc;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, check_private};
+use crosslane_host::{ErrorKind, RdmaError, RdmaResult, Reason, check_private, lock};
 use rustls::client::{ClientConfig, Resumption, WebPkiServerVerifier};
 use rustls::crypto::ring::{default_provider, sign::any_supported_type};
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -36,17 +40,123 @@ const PROTOCOL: &[u8] = b"crosslane";
 pub struct Certificates(Arc<Inner>);
 
 struct Inner {
-    own: Arc<CertifiedKey>,
-    trusted: Arc<RootCertStore>,
-    own_file: String,
-    trusted_file: String,
+    files: Files,
+    state: Mutex<State>,
+}
+
+struct State {
+    current: Current,
+    /// Hears of each time that changed files were read; without one they are read but once.
+    tell: Option<Tell>,
+}
+
+type Tell = Box<dyn Fn(RdmaResult<()>) + Send + Sync>;
+
+/// Paths of the files.
+struct Files {
+    own: PathBuf,
+    key: PathBuf,
+    trusted: PathBuf,
+}
+
+/// Content of the files, as it was read last.
+#[derive(Clone)]
+struct Current {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    /// State of the files before they were read.
+    seen: [Option<FileState>; 3],
+}
+
+/// Identity, size and times of a file. A file that is replaced differs in one of these.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileState {
+    node: (u64, u64),
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
 }
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { own_file, trusted_file, .. } = &*self.0;
-        write!(f, "Certificates({own_file}, trusts {trusted_file})")
+        let Files { own, trusted, .. } = &self.0.files;
+        write!(f, "Certificates({}, trusts {})", own.display(), trusted.display())
     }
+}
+
+impl Files {
+    fn states(&self) -> [Option<FileState>; 3] {
+        [&self.own, &self.key, &self.trusted].map(|path| {
+            let data = std::fs::metadata(path).ok()?;
+            Some(FileState {
+                node: (data.dev(), data.ino()),
+                bytes: data.size(),
+                modified: (data.mtime(), data.mtime_nsec()),
+                changed: (data.ctime(), data.ctime_nsec()),
+            })
+        })
+    }
+
+    fn read(&self) -> RdmaResult<Current> {
+        let seen = self.states();
+        let Self { own, key, trusted } = self;
+        let chain = certificates(own)?;
+        is_valid_now(own, &chain[0])?;
+        let private = PrivateKeyDer::from_pem_slice(&read(key, true)?);
+        let private = private.map_err(|error| match error {
+            PemError::NoItemsFound => {
+                bad(key, "no private key is in it (PEM, not encrypted by a password)")
+            }
+            error => bad(key, format_args!("it is not PEM: {error}")),
+        })?;
+        let pair = any_supported_type(&private).map_err(|error| bad(key, error))?;
+        let pair = CertifiedKey::new(chain, pair);
+        let not_its = |_| bad(key, format_args!("it is not the key of {}", own.display()));
+        pair.keys_match().map_err(not_its)?;
+        let mut roots = RootCertStore::empty();
+        for (number, certificate) in certificates(trusted)?.into_iter().enumerate() {
+            let wrong = |error| bad(trusted, format_args!("certificate {}: {error}", number + 1));
+            roots.add(certificate).map_err(wrong)?;
+        }
+        let (pair, roots) = (Arc::new(SingleCertAndKey::from(pair)), Arc::new(roots));
+        let client = client(&pair, &roots).map_err(|error| bad(trusted, error))?;
+        let server = server(pair, roots).map_err(|error| bad(trusted, error))?;
+        Ok(Current { client, server, seen })
+    }
+}
+
+/// The client's side of handshakes.
+fn client(
+    own: &Arc<SingleCertAndKey>,
+    trusted: &Arc<RootCertStore>,
+) -> Result<Arc<ClientConfig>, Error> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(trusted.clone(), cryptography());
+    let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
+    let mut config = ClientConfig::builder_with_provider(cryptography())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_webpki_verifier(verifier)
+        .with_client_cert_resolver(own.clone());
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // Each handshake looks at the certificates anew, also whether they have expired since.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}
+
+/// The server's side of handshakes.
+fn server(
+    own: Arc<SingleCertAndKey>,
+    trusted: Arc<RootCertStore>,
+) -> Result<Arc<ServerConfig>, Error> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(trusted, cryptography());
+    let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
+    let mut config = ServerConfig::builder_with_provider(cryptography())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_cert_resolver(own);
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
 }
 
 /// An error about a file.
@@ -106,67 +216,47 @@ impl Certificates {
     /// key that others may read or that is of another certificate, and a certificate that has
     /// expired; all name the file.
     pub fn read(own: &Path, key: &Path, trusted: &Path) -> RdmaResult<Self> {
-        let chain = certificates(own)?;
-        is_valid_now(own, &chain[0])?;
-        let private = PrivateKeyDer::from_pem_slice(&read(key, true)?);
-        let private = private.map_err(|error| match error {
-            PemError::NoItemsFound => {
-                bad(key, "no private key is in it (PEM, not encrypted by a password)")
+        let files = Files { own: own.into(), key: key.into(), trusted: trusted.into() };
+        let state = Mutex::new(State { current: files.read()?, tell: None });
+        Ok(Self(Arc::new(Inner { files, state })))
+    }
+
+    /// Has the files read anew for the next connection whenever one of them has changed; `tell` hears
+    /// how that went. If it failed, new connections have what was read before. Connections that
+    /// are open stay as they are.
+    pub fn follow(&self, tell: impl Fn(RdmaResult<()>) + Send + Sync + 'static) {
+        lock(&self.0.state).tell = Some(Box::new(tell));
+    }
+
+    /// Returns the content that new connections are made with.
+    fn current(&self) -> Current {
+        let Inner { files, state } = &*self.0;
+        let State { current, tell } = &mut *lock(state);
+        if let Some(tell) = tell {
+            let states = files.states();
+            if states != current.seen {
+                // Each change is tried once.
+                current.seen = states;
+                tell(files.read().map(|read| *current = read));
             }
-            error => bad(key, format_args!("it is not PEM: {error}")),
-        })?;
-        let pair = any_supported_type(&private).map_err(|error| bad(key, error))?;
-        let pair = CertifiedKey::new(chain, pair);
-        let not_its = |_| bad(key, format_args!("it is not the key of {}", own.display()));
-        pair.keys_match().map_err(not_its)?;
-        let mut roots = RootCertStore::empty();
-        for (number, certificate) in certificates(trusted)?.into_iter().enumerate() {
-            let wrong = |error| bad(trusted, format_args!("certificate {}: {error}", number + 1));
-            roots.add(certificate).map_err(wrong)?;
         }
-        Ok(Self(Arc::new(Inner {
-            own: Arc::new(pair),
-            trusted: Arc::new(roots),
-            own_file: own.display().to_string(),
-            trusted_file: trusted.display().to_string(),
-        })))
+        current.clone()
     }
 
-    /// The client's side of handshakes.
-    pub(super) fn client(&self) -> Result<Arc<ClientConfig>, Error> {
-        let Inner { own, trusted, .. } = &*self.0;
-        let verifier = WebPkiServerVerifier::builder_with_provider(trusted.clone(), cryptography());
-        let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
-        let own = Arc::new(SingleCertAndKey::from((**own).clone()));
-        let mut config = ClientConfig::builder_with_provider(cryptography())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_webpki_verifier(verifier)
-            .with_client_cert_resolver(own);
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        // Each handshake looks at the certificates anew, also whether they have expired since.
-        config.resumption = Resumption::disabled();
-        Ok(Arc::new(config))
+    /// The client's side of a handshake that begins.
+    pub(super) fn client(&self) -> Arc<ClientConfig> {
+        self.current().client
     }
 
-    /// The server's side of handshakes.
-    pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Error> {
-        let Inner { own, trusted, .. } = &*self.0;
-        let verifier = WebPkiClientVerifier::builder_with_provider(trusted.clone(), cryptography());
-        let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
-        let own = Arc::new(SingleCertAndKey::from((**own).clone()));
-        let mut config = ServerConfig::builder_with_provider(cryptography())
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_client_cert_verifier(verifier)
-            .with_cert_resolver(own);
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Arc::new(config))
+    /// The server's side of a handshake that begins.
+    pub(super) fn server(&self) -> Arc<ServerConfig> {
+        self.current().server
     }
 
     /// An error of a handshake in words, if it is about certificates.
     pub(super) fn words(&self, error: &Error) -> Option<String> {
-        let Inner { own_file, trusted_file, .. } = &*self.0;
+        let Files { own, trusted, .. } = &self.0.files;
+        let (own_file, trusted_file) = (own.display(), &trusted.display().to_string());
         Some(match error {
             Error::InvalidCertificate(error) => of_certificate(error, trusted_file),
             Error::AlertReceived(alert) => match alert {
@@ -213,6 +303,10 @@ fn of_certificate(error: &CertificateError, trusted_file: &str) -> String {
         CertificateError::UnknownIssuer => {
             format!("no authority in {trusted_file} has signed the other end's certificate")
         }
+        CertificateError::BadSignature => format!(
+            "the other end's certificate names an authority of {trusted_file}, and another one of \
+             the same name has signed it"
+        ),
         CertificateError::NotValidForNameContext { expected, presented } => {
             // They come as DnsName("node") and IpAddress(10.0.0.1).
             let bare = |name: &String| {

@@ -20,6 +20,7 @@ mod wire;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,6 @@ use crosslane_host::{
 };
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::oneshot;
-
-use rustls::client::ClientConfig;
 
 use crate::{MachineClock, NetworkMemory, address};
 pub use certificates::Certificates;
@@ -61,6 +60,47 @@ pub struct Trust {
     pub everybody: bool,
 }
 
+impl Trust {
+    /// Makes the trust of a node that connects to others by a key, by certificates, or by neither.
+    /// `files` are those of [`Certificates::read`], in its order.
+    ///
+    /// # Errors
+    /// [`RdmaError::Unusable`]: some of the files without the others, certificates beside a key or
+    /// beside trust in everybody, and files that cannot be used.
+    pub fn of_client(
+        present: Option<SharedKey>,
+        files: [Option<&Path>; 3],
+        everybody: bool,
+    ) -> RdmaResult<Self> {
+        let wrong = |why: String| RdmaError::Unusable {
+            network: "tls".into(),
+            why: Reason::new(ErrorKind::InvalidArgument, why),
+        };
+        let one_of_two = |other| wrong(format!("certificates and {other}: give one of the two"));
+        if files.iter().any(Option::is_some) {
+            if present.is_some() {
+                return Err(one_of_two("a key"));
+            }
+            if everybody {
+                return Err(one_of_two("a network that is trusted, on which nothing is sealed"));
+            }
+        }
+        let certificates = match files {
+            [Some(own), Some(key), Some(trusted)] => Some(Certificates::read(own, key, trusted)?),
+            [None, None, None] => None,
+            some => {
+                let names = ["tls_cert", "tls_key", "tls_ca"].into_iter().zip(some);
+                let missing: Vec<_> =
+                    names.filter_map(|(name, file)| file.is_none().then_some(name)).collect();
+                let missing = missing.join(", ");
+                let why = "is missing: certificates need tls_cert, tls_key and tls_ca";
+                return Err(wrong(format!("{missing} {why}")));
+            }
+        };
+        Ok(Self { accept: Vec::new(), present, certificates, everybody })
+    }
+}
+
 /// The network. Clones are the same.
 #[derive(Clone)]
 pub struct TlsNetwork(Arc<Inner>);
@@ -77,17 +117,17 @@ struct Inner {
 /// The credentials of a node that connects: with certificates each server has to have its own name.
 enum Connects {
     Always(Credentials),
-    ByName(Arc<ClientConfig>, Certificates),
+    ByName(Certificates),
 }
 
 impl Connects {
     fn to(&self, address: &str) -> RdmaResult<Credentials> {
         match self {
             Self::Always(credentials) => Ok(credentials.clone()),
-            Self::ByName(config, certificates) => {
+            Self::ByName(certificates) => {
                 let name = certificates::server_name(address)
                     .map_err(|why| address::failed(address, ErrorKind::InvalidArgument, &why))?;
-                let (config, certificates) = (config.clone(), Some(certificates.clone()));
+                let (config, certificates) = (certificates.client(), Some(certificates.clone()));
                 Ok(Credentials::Client(config, name, certificates))
             }
         }
@@ -109,16 +149,14 @@ impl TlsNetwork {
         let accept = Some(&trust.accept[..]).filter(|keys| !trust.everybody && !keys.is_empty());
         if certificates.is_some() || accept.is_some() {
             let by_keys = accept.map(keys::server).transpose().map_err(unusable)?;
-            let with = |it: &Certificates| it.server().map(|config| (config, it.clone()));
-            let by_certificates = certificates.map(with).transpose().map_err(unusable)?;
+            let by_certificates = certificates.cloned();
             listens = Credentials::Server(Known { by_keys, by_certificates });
         }
         if let Some(key) = trust.present.as_ref().filter(|_| !trust.everybody) {
             let (config, name) = keys::client(key).map_err(unusable)?;
             connects = Connects::Always(Credentials::Client(config, name, None));
         } else if let Some(certificates) = certificates {
-            let config = certificates.client().map_err(unusable)?;
-            connects = Connects::ByName(config, certificates.clone());
+            connects = Connects::ByName(certificates.clone());
         }
         let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
         Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))

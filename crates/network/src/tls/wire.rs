@@ -48,7 +48,7 @@ pub enum Credentials {
 #[derive(Clone)]
 pub struct Known {
     pub by_keys: Option<Arc<ServerConfig>>,
-    pub by_certificates: Option<(Arc<ServerConfig>, Certificates)>,
+    pub by_certificates: Option<Certificates>,
 }
 
 /// The two roles of a session.
@@ -351,10 +351,10 @@ impl Known {
         socket: &Socket,
     ) -> Result<(Arc<ServerConfig>, Option<Certificates>)> {
         let Self { by_keys, by_certificates } = self;
-        let (keys, (config, certificates)) = match (by_keys, by_certificates) {
+        let (keys, certificates) = match (by_keys, by_certificates) {
             (Some(keys), Some(both)) => (keys, both),
-            (None, Some((config, certificates))) => {
-                return Ok((config.clone(), Some(certificates.clone())));
+            (None, Some(certificates)) => {
+                return Ok((certificates.server(), Some(certificates.clone())));
             }
             (Some(keys), None) => return Ok((keys.clone(), None)),
             (None, None) => return Err(broken("nobody is known here")),
@@ -381,7 +381,7 @@ impl Known {
         };
         Ok(match by_key {
             true => (keys.clone(), None),
-            false => (config.clone(), Some(certificates.clone())),
+            false => (certificates.server(), Some(certificates.clone())),
         })
     }
 }

@@ -6,9 +6,10 @@ use crate::support::{join, listener, run, tls};
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
-use crosslane_host::{ErrorKind, RdmaConnection, RdmaListener};
-use crosslane_network::{Certificates, SharedKey, Trust};
+use crosslane_host::{ErrorKind, RdmaConnection, RdmaListener, RdmaResult};
+use crosslane_network::{Certificates, MachineClock, Network, Provider, SharedKey, Trust};
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
@@ -51,6 +52,11 @@ fn a_certificate_of_another_authority_is_refused() {
     // A server that the client does not trust.
     let error = refused(&theirs.node(&["client.example"]), &server);
     assert!(error.contains("no authority in ") && error.contains("theirs.pem"), "{error}");
+    // Nor one of the same name.
+    let elsewhere = self::folder();
+    let namesake = Authority::new(elsewhere.path(), "ours");
+    let error = refused(&namesake.node(&["client.example"]), &server);
+    assert!(error.contains("another one of the same name has signed it"), "{error}");
     // A client that the server does not trust, though it trusts the server.
     let stranger = theirs.sign(&["stranger.example"], |_| {});
     let stranger = Certificates::read(&stranger, &key_of(&stranger), &ours.file).unwrap();
@@ -194,4 +200,94 @@ fn files_of_certificates_that_cannot_be_used() {
     let error = Certificates::read(&own, &key, &ca).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert!(error.to_string().contains("(mode 640): chmod 600 "), "{error}");
+}
+
+#[test]
+fn a_client_has_a_key_or_all_of_its_certificates() {
+    let folder = folder();
+    let authority = Authority::new(folder.path(), "ours");
+    let own = authority.sign(&["client.example"], |_| {});
+    let key = key_of(&own);
+    let all = [Some(own.as_path()), Some(key.as_path()), Some(authority.file.as_path())];
+    let trust = Trust::of_client(None, all, false).unwrap();
+    let network = |provider| {
+        let opened = Network::open_for("127.0.0.1:7471", provider, &MachineClock::new(), &trust);
+        opened.map(|network| network.provider()).map_err(|error| error.to_string())
+    };
+    // Without certificates it is shared memory, where that can be used.
+    assert_eq!(network(None), Ok(Provider::Tls));
+    assert_eq!(network(Some(Provider::Tls)), Ok(Provider::Tls));
+    let words = "shm cannot be used: it takes no certificates, which are for tls";
+    assert_eq!(network(Some(Provider::Shm)).unwrap_err(), words);
+    let shared = Some(SharedKey([5; 32]));
+    assert!(Trust::of_client(shared.clone(), [None; 3], true).unwrap().certificates.is_none());
+    let missing = "is missing: certificates need tls_cert, tls_key and tls_ca";
+    for (present, files, everybody, words) in [
+        (shared, all, false, "certificates and a key: give one of the two"),
+        (None, all, true, "certificates and a network that is trusted"),
+        (None, [all[0], None, all[2]], false, &format!("tls_key {missing}")),
+        (None, [None, all[1], None], false, &format!("tls_cert, tls_ca {missing}")),
+    ] {
+        let error = Trust::of_client(present, files, everybody).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// A server's certificate, and the authorities that it trusts, change while it listens.
+#[test]
+fn files_that_change_are_read_for_new_connections() {
+    let folder = folder();
+    let ours = Authority::new(folder.path(), "ours");
+    let file = ours.sign(&["127.0.0.1"], |_| {});
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let tell = {
+        let told = told.clone();
+        move |outcome: RdmaResult<()>| {
+            told.lock().unwrap().push(outcome.err().map(|error| error.to_string()));
+        }
+    };
+    let certificates = ours.read(&file).unwrap();
+    certificates.follow(tell);
+    let server = tls(&Trust { certificates: Some(certificates), ..Trust::default() });
+    let listening = listener(&server.0);
+    let old = tls(&ours.node(&["client.example"]));
+    let (near, there) = join(&old, &listening.address(), &listening).unwrap();
+    assert!(told.lock().unwrap().is_empty(), "nothing has changed");
+    // Another authority, in the files of the first one.
+    let elsewhere = self::folder();
+    let theirs = Authority::new(elsewhere.path(), "theirs");
+    let new = tls(&theirs.node(&["new.example"]));
+    let renewed = theirs.sign(&["127.0.0.1"], |_| {});
+    let replace = |from: &Path, to: &Path| {
+        let beside = to.with_extension("new");
+        std::fs::copy(from, &beside).unwrap();
+        std::fs::rename(beside, to).unwrap();
+    };
+    // Half of them: a certificate without its key. What was read before stays.
+    replace(&renewed, &file);
+    join(&old, &listening.address(), &listening).unwrap();
+    join(&old, &listening.address(), &listening).unwrap();
+    let tried = std::mem::take(&mut *told.lock().unwrap());
+    assert_eq!(tried.len(), 1, "a bad file is told once: {tried:?}");
+    let words = format!("{} is not the key of", key_of(&file).display());
+    let why = tried[0].clone().unwrap().replace(": it is", " is");
+    assert!(why.contains(&words), "{why}");
+    replace(&key_of(&renewed), &key_of(&file));
+    replace(&theirs.file, &ours.file);
+    let (_, joined) = join(&new, &listening.address(), &listening).unwrap();
+    assert_eq!(joined.proven_names(), ["new.example"]);
+    assert_eq!(*told.lock().unwrap(), [None]);
+    let error = join(&old, &listening.address(), &listening).unwrap_err().to_string();
+    assert!(error.contains("no authority in "), "{error}");
+    // The connection of before goes on.
+    run("a word", async {
+        near.send(b"a word").await.unwrap();
+        assert_eq!(there.receive().await.unwrap(), b"a word");
+    });
+    // A file that goes is a bad one, too.
+    std::fs::remove_file(&ours.file).unwrap();
+    join(&new, &listening.address(), &listening).unwrap();
+    let told = told.lock().unwrap();
+    assert!(told[1].as_ref().is_some_and(|why| why.contains("cannot be read")), "{told:?}");
 }

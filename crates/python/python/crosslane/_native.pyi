@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
@@ -37,17 +37,22 @@ def bridge(
     server: str,
     *,
     network: Literal["verbs", "efa", "shm", "tls", "tcp"] | None = None,
-    name: str = "anybody",
+    name: str | None = None,
     key: str | PathLike[str] | None = None,
+    tls_cert: str | PathLike[str] | None = None,
+    tls_key: str | PathLike[str] | None = None,
+    tls_ca: str | PathLike[str] | None = None,
     trust_network: bool = False,
     deadline: float = 60.0,
 ) -> BridgeClient:
     """Connects to a server of `crosslane bridge serve` in at most `deadline` seconds.
 
     Without a `network`, the fastest that fits the address is taken, as the server does. `name` is
-    the client's in the server's policy; `key` is what both have, as hexadecimal digits or the path
-    of a file with them. On a network that is trusted nothing is sealed over `tls`, and `tcp` may
-    leave this machine.
+    the client's in the server's policy, by default `anybody`; `key` is what both have, as
+    hexadecimal digits or the path of a file with them. In its place, over `tls`, are three files
+    (PEM): `tls_cert` has the client's certificate, `tls_key` its private key, `tls_ca` the
+    certificates of the authorities that it trusts; the name is then found by the certificate. On a
+    network that is trusted nothing is sealed over `tls`, and `tcp` may leave this machine.
     """
 
 @final
@@ -223,6 +228,21 @@ class Card:
     ) -> Transfer:
         """Posts a transfer from the card: from its stream, or from an address of its memory. The
         data are in `target` when the transfer was waited for."""
+    def send_packets(
+        self,
+        data: Iterable[_Bytes | _DlPack] | _Bytes,
+        *,
+        lengths: Sequence[int] | None = None,
+        users: int | Sequence[int] | None = None,
+        deadline: float = 10.0,
+    ) -> Transfer:
+        """Sends packets to the card's stream, with one doorbell: the objects of a sequence, such as
+        the rows of an array, or the parts of one object that have these lengths, one behind the
+        other. `users` are the user bits (`tuser`) of all, or of each. The transfer ends with the
+        last of them."""
+    def packet_receiver(self, places: int = 64, place_bytes: int = 2048) -> PacketReceiver:
+        """Posts places for packets of the card's stream. A packet that is longer than a place goes
+        on in the next one."""
     def copy(self, source: int, target: int, bytes: int, *, deadline: float = 10.0) -> Transfer:
         """Posts a copy between two addresses of the card's memory."""
     def peer(
@@ -261,9 +281,12 @@ class Card:
         notify: Literal["poll", "interrupt"] = "poll",
         payload_bytes: int | None = None,
         relaxed_ordering: bool = False,
+        packets: bool = False,
+        drop_packets: bool = False,
     ) -> None:
         """Sets how a channel is opened, which its first transfer does. One that is open is closed
-        before."""
+        before. With `packets` H2C 0 sends packets, and C2H 0 receives them; `drop_packets` there
+        drops and counts those that find no place, which wait otherwise."""
     def counters(self, kind: _Kind, number: int = 0) -> dict[str, int]:
         """Counters of a channel: the host's since it was opened, the engine's since their reset."""
     def reset_counters(self) -> None: ...
@@ -276,6 +299,52 @@ class Card:
     def seed(self, seed: int) -> None:
         """Sets the seed of the generator's pattern."""
     def reset(self) -> None: ...
+
+@final
+class PacketReceiver:
+    """Places in registered memory that packets of a card's stream are received into, and that are
+    posted again when their packets were taken. A context manager."""
+
+    @property
+    def places(self) -> int: ...
+    @property
+    def place_bytes(self) -> int: ...
+    def receive(self, most: int = 64, *, into: _Bytes | None = None) -> Reception:
+        """Waits for packets, and takes `most` at most: as bytes, or into the rows of an array of
+        two dimensions or more, one in each. A packet that is longer than a row is an error, and
+        waits for another call."""
+    def close(self) -> None:
+        """Stops the channel, and gives the places back. Packets that were not taken are lost."""
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *raised: object) -> None: ...
+
+@final
+class Reception:
+    """A wait for packets. It can be awaited, and ends when there is one."""
+
+    @property
+    def done(self) -> bool: ...
+    def wait(self, deadline: float | None = None) -> list[Packet]:
+        """Waits for packets, at most `deadline` seconds of the card's clock; then `DeadlineError`
+        is raised."""
+    def __await__(self) -> Generator[None, None, list[Packet]]: ...
+
+@final
+class Packet:
+    """A packet that was received."""
+
+    @property
+    def data(self) -> bytes | memoryview:
+        """Its bytes; received into an array, a view of them there."""
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def user(self) -> int:
+        """User bits of its last beat (`tuser`); 0 if it is not whole."""
+    @property
+    def whole(self) -> bool:
+        """Whether it has its first and its last byte."""
+    def __len__(self) -> int: ...
 
 @final
 class Peer:

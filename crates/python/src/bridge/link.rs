@@ -18,9 +18,7 @@ use crosslane::bridge::{
 use crosslane::host::{
     Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, lock,
 };
-use crosslane::network::{
-    MachineClock, Network, NetworkMemory, Provider, Region, SharedKey, Trust,
-};
+use crosslane::network::{MachineClock, Network, NetworkMemory, Provider, Region, Trust};
 use crosslane::pcie::units::Picoseconds;
 use futures_channel::{mpsc, oneshot};
 use futures_executor::block_on;
@@ -295,8 +293,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects in at most this time, on a network that is trusted or not; returns the names of the
-    /// server's cards, too.
+    /// Connects in at most this time; returns the names of the server's cards, too.
     ///
     /// # Errors
     /// An unusable network, a server that does not answer or refuses, and signals.
@@ -304,17 +301,12 @@ impl Link {
         server: &str,
         network: Option<&str>,
         identity: Identity,
-        is_trusted: bool,
+        trust: &Trust,
         time: Duration,
     ) -> Result<(Arc<Self>, Vec<String>), Failure> {
-        let provider = match network {
-            Some(network) => network.parse()?,
-            None => Provider::choose(server).0,
-        };
+        let provider = network.map(|network| network.parse::<Provider>()).transpose()?;
         let clock = MachineClock::new();
-        let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
-        let trust = Trust { present, everybody: is_trusted, ..Trust::default() };
-        let network = Network::open_with(provider, &clock, &trust)?;
+        let network = Network::open_for(server, provider, &clock, trust)?;
         let (of_thread, clock_of_thread) = (network.clone(), clock.clone());
         let (server, process) = (server.to_owned(), process::id());
         let by = Connecting {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crosslane::bridge::messages::PeerTarget;
 use crosslane::bridge::{BridgeError, CardPlace, Identity, Key, MemoryPart};
 use crosslane::host::{DmaMemory, RdmaRegion};
-use crosslane::network::Region;
+use crosslane::network::{Region, SharedKey, Trust};
 use pyo3::prelude::*;
 
 use crate::call::without_gil;
@@ -58,20 +58,31 @@ fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Key> {
 
 /// Connects to a bridge's server, and proves the client's identity.
 #[pyfunction]
-#[pyo3(signature = (server, *, network = None, name = "anybody", key = None,
-                    trust_network = false, deadline = DEADLINE_SECONDS))]
+#[pyo3(signature = (server, *, network = None, name = None, key = None, tls_cert = None,
+                    tls_key = None, tls_ca = None, trust_network = false,
+                    deadline = DEADLINE_SECONDS))]
+#[expect(clippy::too_many_arguments, reason = "options of a connection, by name")]
 pub fn bridge(
     py: Python<'_>,
     server: &str,
     network: Option<&str>,
-    name: &str,
+    name: Option<&str>,
     key: Option<&Bound<'_, PyAny>>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
     trust_network: bool,
     deadline: f64,
 ) -> PyResult<BridgeClient> {
     let time = seconds("deadline", deadline)?;
-    let identity = Identity { name: name.to_owned(), key: key.map(key_of).transpose()? };
-    let connect = || Link::connect(server, network, identity, trust_network, time);
+    let key = key.map(key_of).transpose()?;
+    let present = key.as_ref().map(|key| SharedKey(*key.bytes()));
+    let files = [&tls_cert, &tls_key, &tls_ca].map(Option::as_deref);
+    let trust = Trust::of_client(present, files, trust_network).map_err(Failure::argument)?;
+    // A server finds a client with a certificate by that.
+    let nameless = if trust.certificates.is_some() { "" } else { "anybody" };
+    let identity = Identity { name: name.unwrap_or(nameless).to_owned(), key };
+    let connect = || Link::connect(server, network, identity, &trust, time);
     let (link, names) = without_gil(py, connect)?;
     let cards = names.into_iter().map(|name| Py::new(py, RemoteCard { link: link.clone(), name }));
     let cards = cards.collect::<PyResult<_>>()?;

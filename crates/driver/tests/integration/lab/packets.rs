@@ -3,7 +3,7 @@
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, DescriptorSource, Device, Notification, Packet,
-    ReceivedPacket, StreamSource, TransferFault,
+    ReceivedPacket, StreamSource, Ticket, TransferFault,
 };
 use crosslane_host::{Bus, PageSize};
 use crosslane_lab::{EngineKind, Simulation, open};
@@ -161,10 +161,12 @@ fn a_long_packet_waits_for_more_places() {
         let soon = both.device.bus().now() + us(50);
         let error = both.c2h.recv_packet(soon).await.unwrap_err().to_string();
         assert!(error.contains("longer than what was posted: 2000 B"), "{error}");
+        assert_eq!(both.c2h.first_unreceived(), Ticket(0), "both have parts of a packet");
         let place = |start| part(&both.back, start, start + 1000, VISIBLE);
         let places = [place(2000), place(3000)];
         both.c2h.post(&places).await.unwrap();
         Loop::check(&both.receive(2).await, &[2500, 10]);
+        assert_eq!(both.c2h.first_unreceived(), Ticket(4));
     });
 }
 
@@ -219,6 +221,7 @@ fn a_restart_in_a_packet_leaves_it_not_whole() {
         both.c2h.restart().await.unwrap();
         let error = both.c2h.recv_packet(NEVER).await.unwrap_err();
         assert!(error.moved_bytes > 1000, "{error:?}");
+        assert_eq!(both.c2h.first_unreceived(), Ticket(1));
         both.post(2, MEGABYTE / 2, 0).await;
         both.send(&[77]).await;
         let packets = both.receive(2).await;
