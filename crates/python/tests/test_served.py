@@ -181,7 +181,7 @@ def test_packets_of_a_served_card(tmp_path: Path) -> None:
                 receiver.receive().wait(deadline=0.01)
 
             async def echo(turn: int) -> list[bytes]:
-                await card.send_packets([bytes([turn]) * 300, b"end"], users=turn)
+                await card.send_packets([bytes([turn]) * 300, b"end"], users=turn, deadline=60)
                 packets: list[crosslane.Packet] = []
                 while len(packets) < 2:
                     packets += await receiver.receive()
@@ -191,4 +191,4 @@ def test_packets_of_a_served_card(tmp_path: Path) -> None:
             for turn in range(20):
                 assert asyncio.run(echo(turn)) == [bytes([turn]) * 300, b"end"]
             card.send_packets([b"last"])
-            assert receiver.receive().wait(deadline=5)[0].data == b"last"
+            assert receiver.receive().wait(deadline=60)[0].data == b"last"

@@ -6,6 +6,8 @@
 #define BYTES 65536
 #define PLACE 2048
 #define PLACES 16
+/* A served card may be slow. */
+#define LATE_NS 60000000000
 
 static crosslane_session *session;
 static crosslane_device *device;
@@ -56,7 +58,7 @@ static void boundaries_are_kept(void) {
 	crosslane_packet_part parts[8] = {{.size = sizeof parts[0]}};
 	/* Nothing has come. */
 	CHECK(crosslane_channel_recv_packets(c2h, parts, 8, 0) == 0);
-	OK(crosslane_channel_send_packets(h2c, packets, 4, 0));
+	OK(crosslane_channel_send_packets(h2c, packets, 4, LATE_NS));
 	FAILS(crosslane_buffer_destroy(out), EBUSY, "in flight");
 	for (uint64_t number = 0; number < 4;) {
 		crosslane_completion done = {.size = sizeof done};
@@ -100,6 +102,7 @@ static void boundaries_are_kept(void) {
 	CHECK(counters.packets == 77);
 	/* Two places are left. A packet by a plain transfer has no user bits. */
 	crosslane_transfer plain = {.size = sizeof plain, .buffer = out, .bytes = 5};
+	plain.timeout_ns = LATE_NS;
 	OK(crosslane_channel_transfer(h2c, &plain, NULL));
 	CHECK(crosslane_channel_recv_packets(c2h, parts, 8, CROSSLANE_FOREVER) == 1);
 	CHECK(parts[0].wr_id == 6 && parts[0].bytes == 5 && parts[0].user == 0);
@@ -130,12 +133,24 @@ static void cancelled_places_are_free(void) {
 	FAILS(crosslane_channel_recv_packets(c2h, &part, 1, 0), ECANCELED, "cancelled");
 	post(4, 1, PLACE);
 	crosslane_packet one = packet(1, 40);
-	OK(crosslane_channel_send_packets(h2c, &one, 1, 0));
+	OK(crosslane_channel_send_packets(h2c, &one, 1, LATE_NS));
 	CHECK(crosslane_channel_recv_packets(c2h, &part, 1, CROSSLANE_FOREVER) == 1);
 	CHECK(part.wr_id == 4);
 	is_sent(&part, 1, 0);
 	crosslane_completion done = {.size = sizeof done};
 	CHECK(crosslane_channel_wait(h2c, &done, 1, CROSSLANE_FOREVER) == 1);
+}
+
+/* Waits until the engine has dropped and cut so many packets, and no more. */
+static void wait_for(uint64_t dropped, uint64_t cut) {
+	crosslane_channel_counters counters = {.size = sizeof counters};
+	for (int looks = 0; looks < 100000; looks++) {
+		OK(crosslane_channel_count(c2h, &counters));
+		if (counters.packets_dropped >= dropped && counters.packets_truncated >= cut)
+			break;
+		OK(crosslane_session_sleep(session, 100000));
+	}
+	CHECK(counters.packets_dropped == dropped && counters.packets_truncated == cut);
 }
 
 /* Packets for which nothing is posted are dropped and counted; one that fits in part is cut. */
@@ -145,25 +160,23 @@ static void drops_are_counted(void) {
 	attr.flags |= CROSSLANE_CHANNEL_DROP_PACKETS;
 	OK(crosslane_channel_open(device, CROSSLANE_C2H, 0, &attr, &c2h));
 	crosslane_packet packets[2] = {packet(1, 500), packet(2, 70)};
-	OK(crosslane_channel_send_packets(h2c, packets, 2, 0));
-	OK(crosslane_session_sleep(session, 20000000));
+	OK(crosslane_channel_send_packets(h2c, packets, 2, LATE_NS));
+	wait_for(2, 0);
 	post(0, 1, PLACE);
 	packets[0].bytes = PLACE + 100;
-	OK(crosslane_channel_send_packets(h2c, packets, 1, 0));
-	OK(crosslane_session_sleep(session, 20000000));
+	OK(crosslane_channel_send_packets(h2c, packets, 1, LATE_NS));
+	wait_for(2, 1);
 	/* That it is cut is known when the next one begins. */
 	crosslane_packet_part part[2] = {{.size = sizeof *part}};
 	CHECK(crosslane_channel_recv_packets(c2h, part, 2, 0) == 0);
 	post(1, 1, PLACE);
-	OK(crosslane_channel_send_packets(h2c, packets + 1, 1, 0));
+	OK(crosslane_channel_send_packets(h2c, packets + 1, 1, LATE_NS));
 	CHECK(crosslane_channel_recv_packets(c2h, part, 2, CROSSLANE_FOREVER) == 2);
 	CHECK(part[0].bytes == PLACE && part[0].user == 0);
 	const uint32_t whole = CROSSLANE_PACKET_BEGINS | CROSSLANE_PACKET_ENDS;
 	CHECK(part[0].flags == (whole | CROSSLANE_PACKET_CUT));
 	CHECK(part[1].bytes == 70 && part[1].user == 0xab02 && part[1].flags == whole);
-	crosslane_channel_counters counters = {.size = sizeof counters};
-	OK(crosslane_channel_count(c2h, &counters));
-	CHECK(counters.packets_dropped == 2 && counters.packets_truncated == 1);
+	wait_for(2, 1);
 	crosslane_completion done[4] = {{.size = sizeof done[0]}};
 	CHECK(crosslane_channel_wait(h2c, done, 4, CROSSLANE_FOREVER) == 4);
 }
@@ -179,7 +192,7 @@ static void registered_memory_has_the_data(void) {
 	crosslane_transfer place = {.size = sizeof place, .wr_id = 3, .buffer = own, .bytes = 256};
 	OK(crosslane_channel_post(c2h, &place, 1));
 	crosslane_packet one = {.size = sizeof one, .buffer = from, .offset = 8, .bytes = 99};
-	OK(crosslane_channel_send_packets(h2c, &one, 1, 0));
+	OK(crosslane_channel_send_packets(h2c, &one, 1, LATE_NS));
 	crosslane_packet_part part = {.size = sizeof part};
 	CHECK(crosslane_channel_recv_packets(c2h, &part, 1, CROSSLANE_FOREVER) == 1);
 	CHECK(part.bytes == 99 && memcmp(memory, data + 8, 99) == 0 && memory[99] == 0);
@@ -224,7 +237,7 @@ static void bad_input(void) {
 	OK(crosslane_channel_close(c2h));
 	OK(crosslane_channel_open(device, CROSSLANE_H2C, 0, NULL, &h2c));
 	OK(crosslane_channel_open(device, CROSSLANE_C2H, 0, NULL, &c2h));
-	FAILS(crosslane_channel_send_packets(h2c, &one, 1, 0), EINVAL, "opened for packets");
+	FAILS(crosslane_channel_send_packets(h2c, &one, 1, LATE_NS), EINVAL, "opened for packets");
 	FAILS(crosslane_channel_recv_packets(c2h, &part, 1, 0), EINVAL, "opened for packets");
 	OK(crosslane_channel_close(h2c));
 	OK(crosslane_channel_close(c2h));

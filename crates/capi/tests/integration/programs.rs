@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
@@ -35,8 +36,10 @@ fn compiled(compiler: &str, language: &[&str], source: &Path, is_static: bool) -
     let installed = installed();
     let name = source.file_stem().expect("a name").to_string_lossy();
     let kind = if is_static { "static" } else { "shared" };
-    // Tests run at once, and each has its own options.
-    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}-{}", language.len()));
+    // Tests run at once, and two may compile the same source.
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let program = installed.prefix.join(format!("{name}-{compiler}-{kind}-{number}"));
     let mut command = Command::new(compiler);
     command.args(language).arg("-g").arg(source).arg("-o").arg(&program);
     command.args(installed.flags(&["--cflags"])).arg("-pthread");
