@@ -739,6 +739,11 @@ typedef struct crosslane_bridge_attr {
   const char *tls_key;
   // With it: the path of the file with certificates of the authorities that the client trusts.
   const char *tls_ca;
+  // Not 0: nobody on the network means harm. Nothing is sealed over tls then, and tcp may leave
+  // this machine.
+  uint32_t trust_network;
+  // 0.
+  uint32_t reserved;
 } crosslane_bridge_attr;
 
 // A transfer with a card of the server's. Members that are 0 have their defaults.

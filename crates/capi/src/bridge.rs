@@ -66,6 +66,11 @@ pub struct crosslane_bridge_attr {
     pub tls_key: *const c_char,
     /// With it: the path of the file with certificates of the authorities that the client trusts.
     pub tls_ca: *const c_char,
+    /// Not 0: nobody on the network means harm. Nothing is sealed over tls then, and tcp may leave
+    /// this machine.
+    pub trust_network: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// A transfer with a card of the server's. Members that are 0 have their defaults.
@@ -186,12 +191,16 @@ pub unsafe extern "C" fn crosslane_bridge_connect(
             let files = [attr.tls_cert, attr.tls_key, attr.tls_ca].map(|it| optional_path(it));
             (structs::text(server, "server")?, attr, network, name, key, files)
         };
+        if attr.reserved != 0 {
+            return Err(Failure::argument("reserved is not 0 in the crosslane_bridge_attr"));
+        }
         let provider = network.map(|network| network.parse::<Provider>()).transpose()?;
         let key = key.map(|key| key.parse::<Key>()).transpose()?;
         let identity = Identity { name: name.unwrap_or_default(), key };
         let clock = MachineClock::new();
-        let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
-        let trust = Trust::of_client(present, files.each_ref().map(Option::as_deref), false)?;
+        let (present, everybody) =
+            (identity.key.as_ref().map(|key| SharedKey(*key.bytes())), attr.trust_network != 0);
+        let trust = Trust::of_client(present, files.each_ref().map(Option::as_deref), everybody)?;
         let network = Network::open_for(&server, provider, &clock, &trust)?;
         let time = time(attr.timeout_ns);
         let client = block_on(Client::connect(network, clock, &server, &identity, time))?;

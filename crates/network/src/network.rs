@@ -9,6 +9,7 @@ use crosslane_host::{
 };
 use crosslane_pcie::units::Picoseconds;
 
+use crate::provider::is_loopback;
 use crate::tls::{TlsConnection, TlsListener, TlsNetwork, TlsRegion};
 use crate::{MachineClock, NetworkMemory, Provider, Trust, libfabric};
 
@@ -76,23 +77,33 @@ impl Network {
     /// or the one that suits the address, which with certificates is [`Provider::Tls`].
     ///
     /// # Errors
-    /// As [`open_with`](Self::open_with); another provider than that with certificates.
+    /// As [`open_with`](Self::open_with); another provider than that with certificates, and
+    /// [`Provider::Tcp`] beyond this machine without trust in everybody.
     pub fn open_for(
         address: &str,
         provider: Option<Provider>,
         clock: &MachineClock,
         trust: &Trust,
     ) -> RdmaResult<Self> {
+        let unusable = |provider: Provider, kind, why| {
+            let why = Reason::new(kind, why);
+            Err(RdmaError::Unusable { network: provider.name().into(), why })
+        };
         let provider = match (provider, trust.certificates.is_some()) {
             (Some(other), true) if other != Provider::Tls => {
                 let why = "it takes no certificates, which are for tls";
-                let why = Reason::new(ErrorKind::InvalidArgument, why);
-                return Err(RdmaError::Unusable { network: other.name().into(), why });
+                return unusable(other, ErrorKind::InvalidArgument, why);
             }
             (_, true) => Provider::Tls,
             (Some(provider), false) => provider,
             (None, false) => Provider::choose(address).0,
         };
+        if provider == Provider::Tcp && !trust.everybody && !is_loopback(address) {
+            let why = "beyond this machine it is for networks where nobody means harm: it reads \
+                what strangers send before it knows them, and some of that ends it; take tls, or \
+                trust the network";
+            return unusable(provider, ErrorKind::Denied, why);
+        }
         Self::open_with(provider, clock, trust)
     }
 

@@ -56,6 +56,11 @@ int main(int count, char **arguments) {
 	attr.network = "tcp";
 	FAILS(crosslane_bridge_connect(server, &attr, &bridge), EINVAL, "takes no certificates");
 	attr.network = NULL;
+	attr.trust_network = 1;
+	FAILS(crosslane_bridge_connect(server, &attr, &bridge), EINVAL, "a network that is trusted");
+	attr.trust_network = 0;
+	crosslane_bridge_attr far = {.size = sizeof far, .network = "tcp"};
+	FAILS(crosslane_bridge_connect("192.0.2.1:7471", &far, &bridge), EACCES, "nobody means harm");
 	/* The server's authority is not trusted; then the client's is not. */
 	attr.tls_ca = other_ca;
 	FAILS(crosslane_bridge_connect(server, &attr, &bridge), EACCES, "no authority in ");

@@ -219,6 +219,18 @@ fn a_client_has_a_key_or_all_of_its_certificates() {
     assert_eq!(network(Some(Provider::Tls)), Ok(Provider::Tls));
     let words = "shm cannot be used: it takes no certificates, which are for tls";
     assert_eq!(network(Some(Provider::Shm)).unwrap_err(), words);
+    // Beyond this machine tcp is for those who trust its network.
+    let tcp = |trust: &Trust| {
+        let far =
+            Network::open_for("192.0.2.1:7471", Some(Provider::Tcp), &MachineClock::new(), trust);
+        far.map(|_| ()).map_err(|error| (error.kind(), error.to_string()))
+    };
+    let (kind, why) = tcp(&Trust::default()).unwrap_err();
+    assert_eq!(kind, ErrorKind::Denied);
+    assert!(why.starts_with("tcp cannot be used: beyond this machine it is for networks"), "{why}");
+    // Where there is no libfabric, another error.
+    let trusted = tcp(&Trust { everybody: true, ..Trust::default() });
+    assert!(!trusted.is_err_and(|(kind, _)| kind == ErrorKind::Denied));
     let shared = Some(SharedKey([5; 32]));
     assert!(Trust::of_client(shared.clone(), [None; 3], true).unwrap().certificates.is_none());
     let missing = "is missing: certificates need tls_cert, tls_key and tls_ca";
