@@ -168,9 +168,9 @@ typedef struct __attribute__ ((__packed__)) {
 #define PUT_CONTROL__WHAT__INDEX_bw 13
 
 // reg - put_control::length
-#define PUT_CONTROL__LENGTH__BYTES_bm 0xff
+#define PUT_CONTROL__LENGTH__BYTES_bm 0x1ff
 #define PUT_CONTROL__LENGTH__BYTES_bp 0
-#define PUT_CONTROL__LENGTH__BYTES_bw 8
+#define PUT_CONTROL__LENGTH__BYTES_bw 9
 
 // addrmap - put_control
 typedef struct __attribute__ ((__packed__)) {

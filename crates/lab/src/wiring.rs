@@ -299,6 +299,15 @@ impl<'a> Wiring<'a> {
                     let problem = Problem::BadValue { key: key.clone(), problem };
                     return Err(self.lab.error(torus.span.clone(), &key, problem));
                 }
+                if processor.long_datagrams != torus.parameters.long_datagrams {
+                    let bytes = processor.payload_bytes();
+                    let problem = format!(
+                        "{name} has datagrams of {bytes} B, and another node of the torus has \
+                         not: long_datagrams is the same in all of them"
+                    );
+                    let problem = Problem::BadValue { key: key.clone(), problem };
+                    return Err(self.lab.error(torus.span.clone(), &key, problem));
+                }
                 self.claim(&mut taken, name, &torus.span, &key)?;
             }
         }

@@ -31,6 +31,8 @@ crate::registers! {
     PUT_SIZES = 0xc => put_sizes {
         /// Slots of each channel of each link.
         SLOTS[7:0],
+        /// Datagrams carry 256 B, and slots are 512 B; else 128 B and 256 B.
+        LONG[8],
     }
     /// Commands, each acting once per write.
     CONTROL = 0x10 (keeps 0x0, acts 0x1) => control {

@@ -17,8 +17,9 @@ crate::registers! {
         /// Position in the message, in payloads.
         INDEX[20:8],
     }
-    /// Bytes of payload, 1 to 128; less than 128 only in the last datagram.
+    /// Bytes of payload, 1 to 128, or to 256 where datagrams are long; fewer only in the last
+    /// datagram.
     LENGTH = 0x4 => length {
-        BYTES[7:0],
+        BYTES[8:0],
     }
 }

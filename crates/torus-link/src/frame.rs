@@ -11,8 +11,14 @@ use thiserror::Error;
 pub const CHANNELS: usize = 8;
 /// Bytes of a datagram's payload.
 pub const PAYLOAD_BYTES: usize = 128;
+/// Bytes of a long datagram's payload.
+pub const LONG_PAYLOAD_BYTES: usize = 256;
+/// Bytes of a datagram beside its payload: header 4, CRC 4.
+pub const DATAGRAM_OVERHEAD_BYTES: usize = 8;
 /// Symbols of a datagram: header 4, payload 128, CRC 4.
-pub const DATAGRAM_SYMBOLS: usize = 136;
+pub const DATAGRAM_SYMBOLS: usize = PAYLOAD_BYTES + DATAGRAM_OVERHEAD_BYTES;
+/// Symbols of a long datagram: header 4, payload 256, CRC 4.
+pub const LONG_DATAGRAM_SYMBOLS: usize = LONG_PAYLOAD_BYTES + DATAGRAM_OVERHEAD_BYTES;
 /// Symbols of a command: a word that begins with a control symbol, and CRC.
 pub const COMMAND_SYMBOLS: usize = 8;
 /// Byte of the control symbol K28.2, which begins a command.
@@ -24,8 +30,14 @@ pub const TAGS: u8 = 64;
 /// Number of datagram indices; an index is below it.
 pub const INDICES: u16 = 8192;
 
-/// Payload of a datagram, shared rather than copied between retry buffer, wire and receiver.
-pub type Payload = Arc<[u8; PAYLOAD_BYTES]>;
+/// Payload of a datagram, shared rather than copied between retry buffer, wire and receiver:
+/// [`PAYLOAD_BYTES`], or [`LONG_PAYLOAD_BYTES`] on a link with long datagrams.
+pub type Payload = Arc<[u8]>;
+
+/// Returns the bytes of a datagram's payload on a link with long datagrams or without.
+pub const fn payload_bytes(is_long: bool) -> usize {
+    if is_long { LONG_PAYLOAD_BYTES } else { PAYLOAD_BYTES }
+}
 
 /// One of the eight virtual channels of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +76,7 @@ pub enum Kind {
     Middle = 0,
     /// The last datagram, with a full payload.
     Last = 1,
-    /// The last datagram, with a shorter payload: byte 127 gives its length.
+    /// The last datagram, with a shorter payload: its last byte gives the length.
     Short = 2,
     /// A routed datagram, whose payload begins with a routing word.
     Routed = 3,
@@ -123,7 +135,7 @@ impl Header {
 pub struct Datagram {
     /// Sequence number, channel, and fields that the link carries unchanged.
     pub header: Header,
-    /// Payload of 128 bytes.
+    /// Payload of 128 bytes, or 256 where datagrams are long.
     pub payload: Payload,
 }
 
@@ -198,7 +210,7 @@ pub enum Damaged {
     /// The first symbol does not begin a frame.
     #[error("it begins like no known frame")]
     Begin,
-    /// The length is neither 8 nor 136 symbols.
+    /// The length is neither 8 nor 136 nor 264 symbols.
     #[error("it is longer than any frame")]
     Length,
     /// The CRC does not match.
@@ -212,7 +224,7 @@ pub enum Damaged {
 /// The bytes of a frame, stored without allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameBytes {
-    bytes: [u8; DATAGRAM_SYMBOLS],
+    bytes: [u8; LONG_DATAGRAM_SYMBOLS],
     symbols: usize,
 }
 
@@ -231,44 +243,47 @@ impl FrameBytes {
 /// A frame, sent between idle columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// 136 symbols.
+    /// 136 symbols, or 264.
     Datagram(Datagram),
     /// 8 symbols.
     Command(Command),
 }
 
 impl Frame {
-    /// Length in symbols on the wire, 136 or 8.
-    pub const fn symbols(&self) -> usize {
+    /// Length in symbols on the wire: 136 or 264, or 8.
+    pub fn symbols(&self) -> usize {
         match self {
-            Self::Datagram(_) => DATAGRAM_SYMBOLS,
+            Self::Datagram(datagram) => datagram.payload.len() + DATAGRAM_OVERHEAD_BYTES,
             Self::Command(_) => COMMAND_SYMBOLS,
         }
     }
 
     /// Encodes the frame with its CRC.
+    ///
+    /// # Panics
+    /// If a payload is longer than [`LONG_PAYLOAD_BYTES`].
     pub fn encode(&self) -> FrameBytes {
-        let mut bytes = [0; DATAGRAM_SYMBOLS];
+        let mut bytes = [0; LONG_DATAGRAM_SYMBOLS];
+        let symbols = self.symbols();
         match self {
             Self::Datagram(datagram) => {
                 bytes[..4].copy_from_slice(&datagram.header.word().to_le_bytes());
-                bytes[4..132].copy_from_slice(&datagram.payload[..]);
+                bytes[4..symbols - 4].copy_from_slice(&datagram.payload);
             }
             Self::Command(command) => bytes[..4].copy_from_slice(&command.word().to_le_bytes()),
         }
-        let symbols = self.symbols();
         let crc = crc32fast::hash(&bytes[..symbols - 4]);
         bytes[symbols - 4..symbols].copy_from_slice(&crc.to_le_bytes());
         FrameBytes { bytes, symbols }
     }
 
-    /// Decodes `bytes`: 8 make a command, 136 a datagram. The caller must check that a control
-    /// symbol is in the first position of a command and nowhere else.
+    /// Decodes `bytes`: 8 make a command, 136 a datagram, 264 a long one. The caller must check
+    /// that a control symbol is in the first position of a command and nowhere else.
     ///
     /// # Errors
     /// [`Damaged`] if the bytes are not a valid frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
-        if bytes.len() != COMMAND_SYMBOLS && bytes.len() != DATAGRAM_SYMBOLS {
+        if ![COMMAND_SYMBOLS, DATAGRAM_SYMBOLS, LONG_DATAGRAM_SYMBOLS].contains(&bytes.len()) {
             return Err(Damaged::Length);
         }
         let (content, crc) = bytes.split_at(bytes.len() - 4);
@@ -279,10 +294,8 @@ impl Frame {
         if content.len() == 4 {
             return Command::from_word(word).map(Self::Command);
         }
-        let mut payload = [0; PAYLOAD_BYTES];
-        payload.copy_from_slice(&content[4..]);
         let header = Header::from_word(word);
-        Ok(Self::Datagram(Datagram { header, payload: Arc::new(payload) }))
+        Ok(Self::Datagram(Datagram { header, payload: Payload::from(&content[4..]) }))
     }
 }
 
@@ -336,16 +349,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn datagrams_come_back(word: u32, payload: [u8; 32], flip in 0..1088_usize) {
-            let payload = Arc::new(std::array::from_fn(|at| payload[at / 4] ^ at as u8));
+        fn datagrams_come_back(
+            word: u32,
+            payload: [u8; 32],
+            is_long: bool,
+            flip in 0..8 * LONG_DATAGRAM_SYMBOLS,
+        ) {
+            let bytes = payload_bytes(is_long);
+            let payload = (0..bytes).map(|at| payload[at / 4 % 32] ^ at as u8).collect();
             let frame = Frame::Datagram(Datagram { header: Header::from_word(word), payload });
             let bytes = frame.encode();
             prop_assert!(!bytes.begins_with_control());
             prop_assert_eq!(&bytes.as_slice()[..4], &word.to_le_bytes());
-            prop_assert_eq!(
-                &bytes.as_slice()[132..],
-                &bitwise_crc(&bytes.as_slice()[..132]).to_le_bytes()
-            );
+            let (content, crc) = bytes.as_slice().split_at(frame.symbols() - 4);
+            prop_assert_eq!(crc, &bitwise_crc(content).to_le_bytes());
+            let flip = flip % (8 * frame.symbols());
             let mut wrong = bytes.as_slice().to_vec();
             prop_assert_eq!(Frame::decode(&wrong), Ok(frame));
             wrong[flip / 8] ^= 1 << (flip % 8);

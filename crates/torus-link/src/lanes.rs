@@ -79,6 +79,15 @@ impl Port {
         }
     }
 
+    /// Sends and takes datagrams of 256 B, not of 128 B, as the other end must; before it is
+    /// enabled.
+    #[must_use]
+    pub fn with_long_datagrams(mut self) -> Self {
+        self.bring_up = self.bring_up.with_long_datagrams();
+        self.deframer = self.deframer.with_long_datagrams();
+        self
+    }
+
     /// Enables the port, which starts training.
     pub fn enable(&mut self) {
         self.bring_up.enable();

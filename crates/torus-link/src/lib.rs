@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The link between two network processors of a torus: frames, sequence numbers and retry, credits
-//! of eight channels, 8b/10b lanes and their training, routing. All of it is pure: symbols or
-//! frames and the time in, symbols or frames out; no I/O, no clock.
+//! of eight channels, 8b/10b lanes and their training, 64b/66b blocks, routing. All of it is pure:
+//! symbols or frames and the time in, symbols or frames out; no I/O, no clock.
 //!
 //! Read first: `docs/torus-link.md`, which defines every bit and rule. [`LinkEnd`] is the data link
 //! at the level of frames, for simulators of many nodes.
 
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod code;
 pub mod end;
 pub mod frame;

@@ -4,7 +4,6 @@
 //! Read first: `docs/torus-link.md`, *Pattern*.
 
 use crate::frame::{Channel, Datagram, INDICES, Kind, PAYLOAD_BYTES, Payload};
-use std::sync::Arc;
 
 /// Difference between successive words of the pattern.
 pub const STEP: u32 = 0x9e37_79b1;
@@ -14,29 +13,36 @@ pub const CHANNEL: Channel = Channel::ALL[7];
 const WORDS: u32 = PAYLOAD_BYTES as u32 / 4;
 
 /// Generator of successive payloads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generator {
     word: u32,
     index: u16,
+    payload_bytes: usize,
 }
 
 impl Generator {
-    /// Starts a pattern with the word `seed`.
+    /// Starts a pattern of payloads of 128 B with the word `seed`.
     pub const fn new(seed: u32) -> Self {
-        Self { word: seed, index: 0 }
+        Self { word: seed, index: 0, payload_bytes: PAYLOAD_BYTES }
+    }
+
+    /// Makes payloads of `bytes`, a multiple of 4.
+    #[must_use]
+    pub const fn with_payload_bytes(self, payload_bytes: usize) -> Self {
+        Self { payload_bytes, ..self }
     }
 
     /// Returns the index and payload of the next datagram; its channel is [`CHANNEL`], its kind
     /// [`Kind::Middle`], its tag 0.
     pub fn datagram(&mut self) -> (u16, Payload) {
-        let mut payload = [0; PAYLOAD_BYTES];
+        let mut payload = vec![0; self.payload_bytes];
         for bytes in payload.chunks_exact_mut(4) {
             bytes.copy_from_slice(&self.word.to_le_bytes());
             self.word = self.word.wrapping_add(STEP);
         }
         let index = self.index;
         self.index = (index + 1) % INDICES;
-        (index, Arc::new(payload))
+        (index, payload.into())
     }
 }
 
@@ -132,9 +138,9 @@ mod tests {
         for at in 0..PAYLOAD_BYTES {
             let mut checker = Checker::new();
             assert!(checker.check(&all[0]));
-            let mut payload = *all[1].payload;
+            let mut payload = all[1].payload.to_vec();
             payload[at] ^= 0x10;
-            changed.payload = Arc::new(payload);
+            changed.payload = payload.into();
             assert!(!checker.check(&changed), "byte {at}");
         }
         for change in [

@@ -5,10 +5,10 @@
 //! Read first: `docs/torus-link.md`, *Symbols and columns*.
 
 use crate::code::{CODE_BITS, COMMAND, Decoder, Encoder, Symbol};
-use crate::frame::{COMMAND_BYTE, DATAGRAM_SYMBOLS, Damaged, Frame};
+use crate::frame::{COMMAND_BYTE, Damaged, Frame, LONG_DATAGRAM_SYMBOLS};
 
 /// Number of line bits of a frame; the `flips` of [`transfer`] are below it.
-pub const fn line_bits(frame: &Frame) -> usize {
+pub fn line_bits(frame: &Frame) -> usize {
     frame.symbols() * CODE_BITS
 }
 
@@ -20,14 +20,14 @@ pub const fn line_bits(frame: &Frame) -> usize {
 /// [`Damaged`] if the received frame is recognised as damaged. (A wrong frame with a matching CRC
 /// is returned.)
 pub fn transfer(frame: &Frame, flips: impl IntoIterator<Item = usize>) -> Result<Frame, Damaged> {
-    let mut changed = [0_u16; DATAGRAM_SYMBOLS];
+    let mut changed = [0_u16; LONG_DATAGRAM_SYMBOLS];
     for flip in flips {
         if let Some(code) = changed.get_mut(flip / CODE_BITS) {
             *code ^= 1 << (CODE_BITS - 1 - flip % CODE_BITS);
         }
     }
     let sent = frame.encode();
-    let mut bytes = [0; DATAGRAM_SYMBOLS];
+    let mut bytes = [0; LONG_DATAGRAM_SYMBOLS];
     let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
     for (at, byte) in sent.as_slice().iter().enumerate() {
         let is_command = at == 0 && sent.begins_with_control();
@@ -48,14 +48,14 @@ pub fn transfer(frame: &Frame, flips: impl IntoIterator<Item = usize>) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Command, Datagram, Header};
+    use crate::frame::{Command, Datagram, Header, payload_bytes};
     use proptest::prelude::*;
-    use std::sync::Arc;
 
     fn frames() -> impl Strategy<Value = Frame> {
         prop_oneof![
-            (any::<u32>(), any::<[u8; 32]>()).prop_map(|(word, bytes)| {
-                let payload = Arc::new(std::array::from_fn(|at| bytes[at % 32] ^ at as u8));
+            (any::<u32>(), any::<[u8; 32]>(), any::<bool>()).prop_map(|(word, bytes, is_long)| {
+                let payload = 0..payload_bytes(is_long);
+                let payload = payload.map(|at| bytes[at % 32] ^ at as u8).collect();
                 Frame::Datagram(Datagram { header: Header::from_word(word), payload })
             }),
             (0..1_u32 << 24)
@@ -66,7 +66,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn without_errors_it_comes_as_it_is(frame in frames(), at in 0..1360_usize) {
+        fn without_errors_it_comes_as_it_is(frame in frames(), at in 0..2640_usize) {
             prop_assert_eq!(transfer(&frame, []), Ok(frame.clone()));
             prop_assert_eq!(transfer(&frame, [at, at]), Ok(frame.clone()));
             prop_assert_eq!(transfer(&frame, [line_bits(&frame)]), Ok(frame));
@@ -74,7 +74,7 @@ mod tests {
 
         /// One wrong bit changes one byte at most, which the CRC detects.
         #[test]
-        fn one_wrong_bit_is_damage(frame in frames(), at in 0..1360_usize) {
+        fn one_wrong_bit_is_damage(frame in frames(), at in 0..2640_usize) {
             let at = at % line_bits(&frame);
             prop_assert!(transfer(&frame, [at]).is_err());
         }

@@ -9,8 +9,7 @@ use std::time::Duration;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
-    Ended, InFlight, Key, MAX_PAYLOADS, Modes, NetworkProcessor, PAYLOAD_BYTES,
-    ROUTED_PAYLOAD_BYTES,
+    Ended, InFlight, Key, MAX_MESSAGE_BYTES, Modes, NetworkProcessor, PAYLOAD_BYTES,
 };
 use crosslane_host::{AnyBus, Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
@@ -26,14 +25,15 @@ pub struct NodeOptions {
     /// Modes of the driver.
     pub modes: Modes,
     /// Longest piece of a message in bytes, up to 1 MiB. It is rounded down to whole datagrams: of
-    /// 128 B between neighbours, of 120 B for routed messages. With
+    /// 128 B between neighbours, of 120 B for routed messages; 256 B and 248 B where they are long.
+    /// With
     /// [`Buffers::User`](crate::Buffers::User) a piece takes a request slot for each page.
     pub piece_bytes: u64,
 }
 
 impl Default for NodeOptions {
     fn default() -> Self {
-        Self { modes: Modes::default(), piece_bytes: PAYLOAD_BYTES * MAX_PAYLOADS }
+        Self { modes: Modes::default(), piece_bytes: MAX_MESSAGE_BYTES }
     }
 }
 
@@ -119,7 +119,7 @@ impl Node {
         coordinates: Coordinates,
         options: NodeOptions,
     ) -> Result<Self> {
-        let most = PAYLOAD_BYTES * MAX_PAYLOADS;
+        let most = MAX_MESSAGE_BYTES;
         let refused = |kind, problem: String| TorusError::refused(name, kind, problem);
         if !(PAYLOAD_BYTES..=most).contains(&options.piece_bytes) {
             let have = options.piece_bytes;
@@ -127,6 +127,14 @@ impl Node {
             return Err(refused(ErrorKind::InvalidArgument, problem));
         }
         let processor = NetworkProcessor::init(bus, name, options.modes).await?;
+        let payload_bytes = processor.sizes().payload_bytes();
+        if options.piece_bytes < payload_bytes {
+            let problem = format!(
+                "pieces of {} B, and a datagram has {payload_bytes} B",
+                options.piece_bytes
+            );
+            return Err(refused(ErrorKind::InvalidArgument, problem));
+        }
         processor.place_in_torus(coordinates.dimensions()).await?;
         let links = processor.sizes().links;
         for direction in coordinates.directions() {
@@ -260,11 +268,9 @@ impl Node {
         let Message { peer, tag, buffer, part, deadline } = message;
         self.check_peer(peer, tag)?;
         let key = peer.key(tag);
-        let payload = match key {
-            Key::Neighbour { .. } => PAYLOAD_BYTES,
-            Key::Routed { .. } => ROUTED_PAYLOAD_BYTES,
-        };
-        let longest = self.shared.options.piece_bytes.min(payload * MAX_PAYLOADS);
+        let sizes = self.processor.sizes();
+        let payload = key.unit_bytes(sizes.payload_bytes());
+        let longest = self.shared.options.piece_bytes.min(key.max_bytes(sizes.payload_bytes()));
         let piece_bytes = longest / payload * payload;
         // Messages that have ended release their keys here.
         self.progress().await;

@@ -32,7 +32,8 @@ impl NetworkProcessor {
     /// Returns false if a node is not a network processor or lacks the link.
     ///
     /// # Panics
-    /// Panics if [`CableParameters::check`] rejects the parameters, or both ends are one node.
+    /// Panics if [`CableParameters::check`] rejects the parameters, both ends are one node, or the
+    /// cable's datagrams have another length than a card's.
     pub fn join(fabric: &mut Fabric, ends: [(NodeId, u8); 2], parameters: CableParameters) -> bool {
         assert_ne!(ends[0].0, ends[1].0, "a cable leads from one node to another");
         let far = |(node, link)| Far::Here(node, link);
@@ -46,7 +47,8 @@ impl NetworkProcessor {
     /// false as [`join`](Self::join).
     ///
     /// # Panics
-    /// Panics if [`CableParameters::check`] rejects the parameters.
+    /// Panics if [`CableParameters::check`] rejects the parameters, or the cable's datagrams have
+    /// another length than the card's.
     pub fn join_away(
         fabric: &mut Fabric,
         end: (NodeId, u8),
@@ -77,6 +79,8 @@ impl NetworkProcessor {
         }
         let seed = seed_of(fabric.seed(), &fabric.node(node).name, link);
         let plugged = fabric.command(node, |nwp: &mut Self, _: &mut DevicePort<'_>| {
+            let (of_card, of_cable) = (nwp.parameters.long_datagrams, parameters.long_datagrams);
+            assert_eq!(of_card, of_cable, "long datagrams of a card and of its cable");
             nwp.links[usize::from(link)].cable = Some(Cable::new(parameters, far, seed));
         });
         plugged.is_some()

@@ -8,16 +8,13 @@ use std::collections::VecDeque;
 use crosslane_fabric::{DevicePort, Received};
 use crosslane_pcie::tlp::Header;
 use crosslane_regs::network_notification::NetworkStatus;
-use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
+use crosslane_torus_link::frame::{Kind, LONG_PAYLOAD_BYTES, Payload};
 
 use super::NetworkProcessor;
 use super::outbound::Outbound;
-use super::request::{Key, Party, Request, Routing};
+use super::request::{Key, Party, Request, Routing, put_short};
 use super::send::Piece;
 use crate::kit::{Completed, part_bytes};
-
-/// Last byte of the payload of a datagram that aborts its message.
-pub(super) const ABORT: u8 = 0xff;
 
 /// Message of a host memory read, and the target of its data.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +90,7 @@ impl NetworkProcessor {
             asked: 0,
             first: 0,
         };
-        let next_index = request.index + request.bytes.div_ceil(request.unit());
+        let next_index = request.index + request.bytes.div_ceil(self.unit_of(key.party));
         self.get_places += 1;
         if let Some(sending) = self.sending.get_mut(&key).filter(is_open) {
             sending.places += 1;
@@ -209,7 +206,8 @@ impl NetworkProcessor {
         assert!(places <= taken, "a message gives back {places} places, of {taken} that are taken");
         self.get_places -= places;
         if status != NetworkStatus::Done && sending.is_begun {
-            let (kind, payload) = abort(key.party, self.node);
+            let payload_bytes = self.parameters.payload_bytes();
+            let (kind, payload) = abort(key.party, self.node, payload_bytes);
             self.channels[sending.out].aborts.push_back((key.tag, kind, payload));
             self.sendable(sending.out);
         }
@@ -264,9 +262,10 @@ impl NetworkProcessor {
     /// Requests the next data of a message. Returns whether its channel can continue.
     fn ask_for(&mut self, out: usize, key: Key, port: &mut DevicePort<'_>) -> bool {
         let most = self.requester.limit_bytes(&self.function);
-        let staging = self.parameters.staging_bytes as usize / PAYLOAD_BYTES;
+        let payload_bytes = self.parameters.payload_bytes();
+        let staging = (self.parameters.staging_bytes / payload_bytes) as usize;
         let own_node = self.node;
-        let unit = key.party.unit();
+        let unit = key.party.unit(payload_bytes);
         let channel = &mut self.channels[out];
         let Some(sending) = self.sending.get_mut(&key) else { return true };
         let number = sending.number;
@@ -286,7 +285,9 @@ impl NetworkProcessor {
             let length = unit.min(run.bytes - place * unit);
             let is_last = run.is_last && (place + 1) * unit >= run.bytes;
             let index = run.index + place;
-            let (kind, payload) = empty(key.party, own_node, index, length, is_last);
+            let routing =
+                Routing { destination: 0, source: own_node, index, bytes: length, is_last };
+            let (kind, payload) = empty(key.party, routing, payload_bytes);
             channel.pieces.push_back(Piece {
                 key,
                 number,
@@ -345,6 +346,11 @@ impl NetworkProcessor {
         }
     }
 
+    /// Returns the bytes of a message in each full datagram to or from a party.
+    pub(super) fn unit_of(&self, party: Party) -> u32 {
+        party.unit(self.parameters.payload_bytes())
+    }
+
     /// Takes data of a run, starting at `offset`.
     fn take_data(&mut self, target: &Target, offset: u32, data: &[u8], ready_ps: u64) {
         let Some(sending) = self.sending.get_mut(&target.key) else { return };
@@ -354,7 +360,7 @@ impl NetworkProcessor {
         assert!(bytes <= missing, "{bytes} B of message {number} come, and it lacks {missing} B");
         sending.bytes += bytes;
         sending.missing -= bytes;
-        let (unit, lead) = (target.key.party.unit() as usize, target.key.party.lead());
+        let (unit, lead) = (self.unit_of(target.key.party) as usize, target.key.party.lead());
         let channel = &mut self.channels[target.out];
         let (mut at, mut left) = (offset as usize, data);
         while !left.is_empty() {
@@ -392,33 +398,38 @@ impl NetworkProcessor {
     }
 }
 
-/// Returns a message's datagram whose `bytes` of data are still to come.
-fn empty(party: Party, source: u16, index: u32, bytes: u32, is_last: bool) -> (Kind, Payload) {
-    let mut payload = [0; PAYLOAD_BYTES];
+/// Returns a message's datagram whose bytes of data are still to come; `routing` says where it
+/// lies in the message.
+fn empty(party: Party, routing: Routing, payload_bytes: u32) -> (Kind, Payload) {
+    let mut payload = [0; LONG_PAYLOAD_BYTES];
+    let payload = &mut payload[..payload_bytes as usize];
     let kind = match party {
         Party::Node(destination) => {
-            let routing = Routing { destination, source, index, bytes: bytes as u8, is_last };
-            payload[..8].copy_from_slice(&routing.to_bytes());
+            Routing { destination, ..routing }.put(payload);
             Kind::Routed
         }
-        Party::Neighbour { .. } if !is_last => Kind::Middle,
-        Party::Neighbour { .. } if bytes as usize == PAYLOAD_BYTES => Kind::Last,
+        Party::Neighbour { .. } if !routing.is_last => Kind::Middle,
+        Party::Neighbour { .. } if routing.bytes == payload_bytes => Kind::Last,
         Party::Neighbour { .. } => {
-            payload[PAYLOAD_BYTES - 1] = bytes as u8;
+            put_short(payload, Some(routing.bytes as usize));
             Kind::Short
         }
     };
-    (kind, Payload::new(payload))
+    (kind, Payload::from(&*payload))
 }
 
 /// Returns the datagram that aborts a message.
-fn abort(party: Party, source: u16) -> (Kind, Payload) {
+fn abort(party: Party, source: u16, payload_bytes: u32) -> (Kind, Payload) {
     match party {
-        Party::Node(_) => empty(party, source, 0, 0, true),
+        Party::Node(_) => {
+            let routing = Routing { destination: 0, source, index: 0, bytes: 0, is_last: true };
+            empty(party, routing, payload_bytes)
+        }
         Party::Neighbour { .. } => {
-            let mut payload = [0; PAYLOAD_BYTES];
-            payload[PAYLOAD_BYTES - 1] = ABORT;
-            (Kind::Short, Payload::new(payload))
+            let mut payload = [0; LONG_PAYLOAD_BYTES];
+            let payload = &mut payload[..payload_bytes as usize];
+            put_short(payload, None);
+            (Kind::Short, Payload::from(&*payload))
         }
     }
 }

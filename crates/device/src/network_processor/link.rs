@@ -11,10 +11,10 @@ use crosslane_torus_link::end::LinkEnd;
 use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
 use crosslane_torus_link::lanes;
 use crosslane_torus_link::pattern::{self, Checker, Generator};
-use crosslane_torus_link::wire;
+use crosslane_torus_link::{block, wire};
 
 use super::border::{CableMessage, Far, Signal, Wish};
-use super::parameters::CableParameters;
+use super::parameters::{CableParameters, LineCode};
 use super::{LINK_TIMER, NetworkProcessor};
 use crate::kit::Timer;
 
@@ -52,8 +52,10 @@ pub(super) struct Cable {
 /// One direction of a cable.
 struct Wire {
     free_ps: u64,
-    /// Columns since the last skip set.
+    /// Columns since the last skip set, or blocks since the last skip row.
     columns: u64,
+    /// Wrong bits behind the last frame, by their block: what descramblers make of wrong line bits.
+    spill: block::Spill,
     /// Line bits until the next wrong one, once drawn.
     clean_bits: Option<u64>,
     /// Stream of the wrong bits, for this direction alone.
@@ -86,7 +88,7 @@ impl Cable {
             end: LinkEnd::new(parameters.end),
             parameters,
             far,
-            wire: Wire { free_ps: 0, columns: 0, clean_bits: None, random },
+            wire: Wire { free_ps: 0, columns: 0, spill: Vec::new(), clean_bits: None, random },
             inbound: VecDeque::new(),
             looped: VecDeque::new(),
             wish_ps: None,
@@ -243,7 +245,8 @@ impl NetworkProcessor {
         if !is_on(map::control::GENERATE) {
             link.generator = None;
         } else if link.generator.is_none() {
-            link.generator = Some(Generator::new(0));
+            let bytes = self.parameters.payload_bytes() as usize;
+            link.generator = Some(Generator::new(0).with_payload_bytes(bytes));
         }
         if !is_on(map::control::CHECK) {
             link.checker = None;
@@ -448,6 +451,41 @@ impl NetworkProcessor {
 }
 
 impl Wire {
+    /// Takes the line for a frame. Returns its line bits, and how many blocks of others have gone
+    /// by since the last frame.
+    fn occupy(&mut self, now_ps: u64, frame: &Frame, parameters: &CableParameters) -> (u64, u64) {
+        let free_ps = self.free_ps;
+        assert!(free_ps <= now_ps, "a frame at {now_ps} ps, and the wire is free at {free_ps} ps");
+        let symbols = frame.symbols() as u64;
+        let lanes = u64::from(parameters.lanes);
+        match parameters.line_code {
+            LineCode::Symbols => {
+                let columns = symbols / lanes;
+                let mut busy_columns = columns;
+                self.columns += columns;
+                if self.columns >= SKIP_INTERVAL_COLUMNS {
+                    self.columns = 0;
+                    busy_columns += SKIP_COLUMNS;
+                }
+                self.free_ps = now_ps + busy_columns * parameters.symbol_ps();
+                (symbols * SYMBOL_BITS, 0)
+            }
+            LineCode::Blocks => {
+                let block_ps = parameters.block_ps();
+                let mut skip = 0;
+                // A skip row begins in lane 0: the row before it is filled with idle blocks.
+                if self.columns >= u64::from(block::SKIP_INTERVAL_ROWS) * lanes {
+                    skip = self.columns.next_multiple_of(lanes) - self.columns + lanes;
+                    self.columns = 0;
+                }
+                let blocks = block::blocks_of(frame) as u64;
+                self.columns += blocks;
+                self.free_ps = now_ps + (skip + blocks) * block_ps;
+                (blocks * block::BLOCK_BITS as u64, (now_ps - free_ps) / block_ps + skip)
+            }
+        }
+    }
+
     /// Sends a frame. Returns its arrival time at the other end, and the frame as it arrives.
     fn send(
         &mut self,
@@ -455,22 +493,11 @@ impl Wire {
         frame: Frame,
         parameters: &CableParameters,
     ) -> (u64, Result<Frame, Damaged>) {
-        let symbols = frame.symbols() as u64;
-        let columns = symbols / u64::from(parameters.lanes);
-        let mut busy_columns = columns;
-        self.columns += columns;
-        if self.columns >= SKIP_INTERVAL_COLUMNS {
-            self.columns = 0;
-            busy_columns += SKIP_COLUMNS;
-        }
-        let free_ps = self.free_ps;
-        assert!(free_ps <= now_ps, "a frame at {now_ps} ps, and the wire is free at {free_ps} ps");
-        self.free_ps = now_ps + busy_columns * parameters.symbol_ps();
+        let (bits, between) = self.occupy(now_ps, &frame, parameters);
         let arrives_ps = self.free_ps + parameters.latency.0;
         if parameters.bit_error_rate <= 0.0 {
             return (arrives_ps, Ok(frame));
         }
-        let bits = symbols * SYMBOL_BITS;
         // Distance to the next of events with equal probability at every bit.
         let mut next_error = || {
             let uniform = self.random.f64();
@@ -483,7 +510,22 @@ impl Wire {
             clean_bits = (clean_bits + 1).saturating_add(next_error());
         }
         self.clean_bits = Some(clean_bits - bits);
-        let frame = if flips.is_empty() { Ok(frame) } else { wire::transfer(&frame, flips) };
+        let spill = std::mem::take(&mut self.spill);
+        if flips.is_empty() && spill.is_empty() {
+            return (arrives_ps, Ok(frame));
+        }
+        let frame = match parameters.line_code {
+            LineCode::Symbols => wire::transfer(&frame, flips),
+            LineCode::Blocks => {
+                let left =
+                    |(at, bits): (usize, u64)| Some((at.checked_sub(between as usize)?, bits));
+                let spill: block::Spill = spill.into_iter().filter_map(left).collect();
+                let (frame, behind) =
+                    block::transfer(&frame, parameters.lanes.into(), flips, &spill);
+                self.spill = behind;
+                frame
+            }
+        };
         (arrives_ps, frame)
     }
 }

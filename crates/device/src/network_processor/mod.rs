@@ -35,7 +35,7 @@ pub use control::LinkCounters;
 use get::{Sending, Target};
 use link::Link;
 use outbound::Outbound;
-pub use parameters::{CableParameters, NetworkProcessorParameters};
+pub use parameters::{CableParameters, LineCode, NetworkProcessorParameters};
 use receive::{Credit, Taken, Waiting};
 use registers::Counters;
 pub use request::REQUEST_WINDOW_BYTES;
@@ -109,7 +109,11 @@ impl NetworkProcessor {
         let links = usize::from(parameters.links);
         Self {
             request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),
-            put_window: PutWindow::new(parameters.links, parameters.put_slots),
+            put_window: PutWindow::new(
+                parameters.links,
+                parameters.put_slots,
+                parameters.payload_bytes(),
+            ),
             requester: Requester::new(
                 parameters.tags, parameters.max_read_bytes, parameters.completion_timeout, TIMEOUT,
             ),
@@ -145,7 +149,7 @@ impl NetworkProcessor {
     /// Returns the bytes of the put aperture in BAR 4.
     pub fn put_window_bytes(parameters: &NetworkProcessorParameters) -> u64 {
         let slots = u64::from(parameters.links) * 8 * u64::from(parameters.put_slots);
-        slots * request::PUT_STRIDE
+        slots * parameters.put_stride_bytes()
     }
 
     /// Notes that a channel of a link may have a datagram to send.
@@ -288,7 +292,7 @@ impl NetworkProcessor {
             None => {}
         }
         let refused = Err(Some(NetworkStatus::Refused));
-        if !request.is_possible() || places >= slots.into() {
+        if !request.is_possible(self.parameters.payload_bytes()) || places >= slots.into() {
             return refused;
         }
         let (link, channel) = match request.key.party {

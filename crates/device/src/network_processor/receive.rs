@@ -6,15 +6,14 @@ use std::collections::VecDeque;
 
 use crosslane_fabric::DevicePort;
 use crosslane_regs::network_notification::NetworkStatus;
-use crosslane_torus_link::frame::{Channel, Datagram, Kind, PAYLOAD_BYTES, Payload};
+use crosslane_torus_link::frame::{Channel, Datagram, Kind, Payload};
 
 use crosslane_torus_link::routing::{Hop, ROUTED, ROUTED_BEHIND_EDGE};
 
 use super::NetworkProcessor;
-use super::get::ABORT;
 use super::link::Link;
 use super::outbound::Outbound;
-use super::request::{Key, Party, Request, Routing};
+use super::request::{Key, Party, Request, Routing, short_bytes};
 
 /// Host memory for all or part of a message.
 struct Run {
@@ -67,15 +66,15 @@ impl Part {
         let index = u32::from(datagram.header.index);
         let part = |bytes, is_last| Self { index, bytes, lead: 0, is_last, is_abort: false };
         match datagram.header.kind {
-            Kind::Middle => part(PAYLOAD_BYTES, false),
-            Kind::Last => part(PAYLOAD_BYTES, true),
-            Kind::Short => match payload[PAYLOAD_BYTES - 1] {
-                ABORT => Self { is_abort: true, ..part(0, true) },
-                bytes => part(usize::from(bytes).min(PAYLOAD_BYTES - 1), true),
+            Kind::Middle => part(payload.len(), false),
+            Kind::Last => part(payload.len(), true),
+            Kind::Short => match short_bytes(payload) {
+                None => Self { is_abort: true, ..part(0, true) },
+                Some(bytes) => part(bytes, true),
             },
             Kind::Routed => {
                 let routing = Routing::from_payload(payload);
-                let bytes = usize::from(routing.bytes).min(PAYLOAD_BYTES - 8);
+                let bytes = (routing.bytes as usize).min(payload.len() - 8);
                 let (is_last, is_abort) = (routing.is_last, routing.is_last && bytes == 0);
                 Self { index: routing.index, bytes, lead: 8, is_last, is_abort }
             }
@@ -92,7 +91,7 @@ impl NetworkProcessor {
     /// Takes a valid request of the credit aperture.
     pub(super) fn take_credit(&mut self, request: &Request) {
         let run = Run { index: request.index, address: request.address, bytes: request.bytes };
-        let next_index = request.index + request.bytes.div_ceil(request.unit());
+        let next_index = request.index + request.bytes.div_ceil(self.unit_of(request.key.party));
         let key = request.key;
         self.credit_places += 1;
         if request.is_last {
@@ -303,7 +302,7 @@ impl NetworkProcessor {
         if part.is_last {
             credit.taken.of = Some(part.index + 1);
         }
-        let unit = key.party.unit();
+        let unit = key.party.unit(self.parameters.payload_bytes());
         let run = credit.runs.iter().rev().find(|run| run.index <= part.index);
         let place = run.and_then(|run| {
             let offset = (part.index - run.index) * unit;

@@ -77,7 +77,10 @@ impl NetworkProcessor {
                     | sizes::GET_SLOTS.put(parameters.get_slots.into())
                     | sizes::CREDIT_SLOTS.put(parameters.credit_slots.into())
             }
-            map::PUT_SIZES => put_sizes::SLOTS.put(parameters.put_slots.into()),
+            map::PUT_SIZES => {
+                put_sizes::SLOTS.put(parameters.put_slots.into())
+                    | put_sizes::LONG.put(parameters.long_datagrams.into())
+            }
             map::STATUS => {
                 status::QUIET.put(u32::from(self.reading == 0 && self.outbound.is_empty()))
             }

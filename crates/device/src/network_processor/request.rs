@@ -3,14 +3,13 @@
 //! order and any width.
 
 use crosslane_regs::{network_request as layout, put_control};
-use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
+use crosslane_torus_link::frame::{Kind, LONG_PAYLOAD_BYTES, PAYLOAD_BYTES, Payload};
 
+use super::parameters::put_stride_bytes;
 use crate::little_endian::{long, word};
 
 /// Distance of slots in a request aperture, bytes: one combining buffer.
 const REQUEST_STRIDE: u64 = 64;
-/// Distance of slots in the put aperture, bytes.
-pub(super) const PUT_STRIDE: u64 = 256;
 /// Offset of the credit slots in BAR 2, after the get slots.
 const CREDITS_BASE: u64 = 0x4000;
 /// Bytes of the request apertures in BAR 2.
@@ -21,8 +20,8 @@ const MAX_RUN_BYTES: u32 = 1 << 20;
 const REQUEST_BYTES: usize = layout::BYTES as usize;
 /// Bytes of a put's control word.
 const CONTROL_BYTES: usize = put_control::BYTES as usize;
-/// Bytes of a put slot that can be stored.
-const PUT_BYTES: usize = CONTROL_BYTES + PAYLOAD_BYTES;
+/// Most bytes of a put slot that can be stored.
+const PUT_BYTES: usize = CONTROL_BYTES + LONG_PAYLOAD_BYTES;
 
 /// Aperture of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,15 +88,16 @@ impl Request {
     }
 
     /// Returns the bytes of the message in each full datagram.
-    pub fn unit(&self) -> u32 {
-        self.key.party.unit()
+    pub fn unit(&self, payload_bytes: u32) -> u32 {
+        self.key.party.unit(payload_bytes)
     }
 
     /// Whether the run is valid.
-    pub fn is_possible(&self) -> bool {
+    pub fn is_possible(&self, payload_bytes: u32) -> bool {
+        let unit = self.unit(payload_bytes);
         let end = self.address.checked_add(self.bytes.into());
-        let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(self.unit()));
-        let payloads = self.index + self.bytes.div_ceil(self.unit());
+        let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(unit));
+        let payloads = self.index + self.bytes.div_ceil(unit);
         is_whole && self.bytes <= MAX_RUN_BYTES && end.is_some() && payloads <= MAX_PAYLOADS
     }
 }
@@ -107,8 +107,8 @@ const MAX_PAYLOADS: u32 = 1 << 13;
 
 impl Party {
     /// Returns the bytes of a message in each full datagram.
-    pub const fn unit(self) -> u32 {
-        PAYLOAD_BYTES as u32 - self.lead() as u32
+    pub const fn unit(self, payload_bytes: u32) -> u32 {
+        payload_bytes - self.lead() as u32
     }
 
     /// Returns the bytes in the payload before those of the message.
@@ -131,27 +131,63 @@ pub(super) struct Routing {
     /// Position in the message, in payloads.
     pub index: u32,
     /// Number of valid bytes. An abort has none and is the last.
-    pub bytes: u8,
+    pub bytes: u32,
     pub is_last: bool,
 }
 
 impl Routing {
-    pub fn to_bytes(self) -> [u8; ROUTING_BYTES as usize] {
-        let low = u32::from(self.source) << 16 | u32::from(self.destination);
-        let last = u32::from(self.is_last) << 31;
-        let high = last | u32::from(self.bytes & 0x7f) << 24 | self.index & 0xff_ffff;
-        (u64::from(high) << 32 | u64::from(low)).to_le_bytes()
+    /// Returns the bits of the index in the upper half of the word for a payload of this length;
+    /// those of `bytes` follow, up to the last.
+    const fn index_bits(payload_bytes: usize) -> u32 {
+        if payload_bytes > PAYLOAD_BYTES { 23 } else { 24 }
     }
 
-    pub fn from_payload(payload: &[u8; PAYLOAD_BYTES]) -> Self {
+    /// Writes the word into the beginning of a payload.
+    pub fn put(self, payload: &mut [u8]) {
+        let bits = Self::index_bits(payload.len());
+        let low = u32::from(self.source) << 16 | u32::from(self.destination);
+        let last = u32::from(self.is_last) << 31;
+        let bytes = self.bytes << bits & 0x7fff_ffff;
+        let high = last | bytes | self.index & ((1 << bits) - 1);
+        let word = u64::from(high) << 32 | u64::from(low);
+        payload[..ROUTING_BYTES as usize].copy_from_slice(&word.to_le_bytes());
+    }
+
+    pub fn from_payload(payload: &[u8]) -> Self {
+        let bits = Self::index_bits(payload.len());
         let (low, high) = (word(payload, 0), word(payload, 4));
         Self {
             destination: low as u16,
             source: (low >> 16) as u16,
-            index: high & 0xff_ffff,
-            bytes: (high >> 24) as u8 & 0x7f,
+            index: high & ((1 << bits) - 1),
+            bytes: (high & 0x7fff_ffff) >> bits,
             is_last: high >> 31 != 0,
         }
+    }
+}
+
+/// Last byte of the payload of a short datagram that aborts its message; of a long payload the one
+/// before, and the last is 0.
+const ABORT: u8 = 0xff;
+
+/// Writes the end of a short datagram's payload: how many bytes count, or `None` for an abort.
+pub(super) fn put_short(payload: &mut [u8], bytes: Option<usize>) {
+    let is_long = payload.len() > PAYLOAD_BYTES;
+    let last = payload.len() - 1;
+    match bytes {
+        Some(bytes) => payload[last] = bytes as u8,
+        None => payload[last - usize::from(is_long)] = ABORT,
+    }
+}
+
+/// Returns how many bytes of a short datagram's payload count; `None` for an abort.
+pub(super) fn short_bytes(payload: &[u8]) -> Option<usize> {
+    let is_long = payload.len() > PAYLOAD_BYTES;
+    let last = payload.len() - 1;
+    match payload[last] {
+        0 if is_long && payload[last - 1] == ABORT => None,
+        ABORT if !is_long => None,
+        bytes => Some(usize::from(bytes).min(last)),
     }
 }
 
@@ -243,28 +279,36 @@ pub(super) struct Put {
 
 /// Put aperture.
 pub(super) struct PutWindow {
+    payload_bytes: usize,
+    stride_bytes: u64,
     /// Slots of each channel of each link, created by their first store.
     slots: Vec<Option<Box<Slot<PUT_BYTES>>>>,
 }
 
 impl PutWindow {
-    pub fn new(links: u8, slots: u8) -> Self {
+    pub fn new(links: u8, slots: u8, payload_bytes: u32) -> Self {
         let count = usize::from(links) * 8 * usize::from(slots);
-        Self { slots: std::iter::repeat_with(|| None).take(count).collect() }
+        Self {
+            payload_bytes: payload_bytes as usize,
+            stride_bytes: put_stride_bytes(payload_bytes),
+            slots: std::iter::repeat_with(|| None).take(count).collect(),
+        }
     }
 
     /// Takes a store and calls `found` with the slot number of each datagram that it completes, or
     /// with `None` for an invalid one.
     pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
-        for_each_slot(offset, data, PUT_STRIDE, |at, within, part| {
-            let number = (at / PUT_STRIDE) as usize;
-            let Some(place) = self.slots.get_mut(number).filter(|_| within < PUT_BYTES) else {
+        let (stride, payload_bytes) = (self.stride_bytes, self.payload_bytes);
+        let end = CONTROL_BYTES + payload_bytes;
+        for_each_slot(offset, data, stride, |at, within, part| {
+            let number = (at / stride) as usize;
+            let Some(place) = self.slots.get_mut(number).filter(|_| within < end) else {
                 found(None);
                 return;
             };
             let slot = place.get_or_insert_with(|| Box::new(Slot::new()));
             slot.store(within, part);
-            let put = match put_of(slot) {
+            let put = match put_of(slot, payload_bytes) {
                 Whole::Not => return,
                 Whole::Wrong => None,
                 Whole::Put(put) => Some((number, put)),
@@ -286,7 +330,7 @@ enum Whole {
 }
 
 /// Returns the datagram of a slot if it is complete.
-fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
+fn put_of(slot: &Slot<PUT_BYTES>, payload_bytes: usize) -> Whole {
     if !slot.has(CONTROL_BYTES) {
         return Whole::Not;
     }
@@ -294,20 +338,21 @@ fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
     let (what, length) = (word(put_control::WHAT), word(put_control::LENGTH));
     let bytes = put_control::length::BYTES.get(length) as usize;
     let is_last = put_control::what::LAST.get(what) != 0;
-    let is_whole = bytes == PAYLOAD_BYTES || (is_last && (1..PAYLOAD_BYTES).contains(&bytes));
+    let is_whole = bytes == payload_bytes || (is_last && (1..payload_bytes).contains(&bytes));
     if put_control::what::VALID.get(what) == 0 || !is_whole {
         return Whole::Wrong;
     }
     if !slot.has(CONTROL_BYTES + bytes) {
         return Whole::Not;
     }
-    let mut payload = [0; PAYLOAD_BYTES];
+    let mut payload = [0; LONG_PAYLOAD_BYTES];
+    let payload = &mut payload[..payload_bytes];
     payload[..bytes].copy_from_slice(&slot.bytes[CONTROL_BYTES..CONTROL_BYTES + bytes]);
     let kind = match (is_last, bytes) {
         (false, _) => Kind::Middle,
-        (true, PAYLOAD_BYTES) => Kind::Last,
+        (true, _) if bytes == payload_bytes => Kind::Last,
         (true, _) => {
-            payload[PAYLOAD_BYTES - 1] = bytes as u8;
+            put_short(payload, Some(bytes));
             Kind::Short
         }
     };
@@ -315,7 +360,7 @@ fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
         kind,
         tag: put_control::what::TAG.get(what) as u8,
         index: put_control::what::INDEX.get(what) as u16,
-        payload: Payload::new(payload),
+        payload: Payload::from(&*payload),
     })
 }
 
@@ -364,11 +409,11 @@ mod tests {
             windows.store(CREDITS_BASE + 3 * REQUEST_STRIDE, &bytes, |request| found.push(request));
             assert_eq!(found.len(), 2);
         }
-        assert!(expected.is_possible());
-        assert!(!Request { is_last: false, ..expected }.is_possible());
-        assert!(Request { is_last: false, bytes: 256, ..expected }.is_possible());
-        assert!(!Request { index: MAX_PAYLOADS - 2, ..expected }.is_possible());
-        assert!(!Request { address: u64::MAX - 10, ..expected }.is_possible());
+        assert!(expected.is_possible(128));
+        assert!(!Request { is_last: false, ..expected }.is_possible(128));
+        assert!(Request { is_last: false, bytes: 256, ..expected }.is_possible(128));
+        assert!(!Request { index: MAX_PAYLOADS - 2, ..expected }.is_possible(128));
+        assert!(!Request { address: u64::MAX - 10, ..expected }.is_possible(128));
     }
 
     #[test]
@@ -385,6 +430,27 @@ mod tests {
     }
 
     #[test]
+    fn ends_of_short_datagrams_come_back() {
+        for (payload_bytes, most) in [(128, 127), (256, 255)] {
+            let mut payload = vec![0; payload_bytes];
+            for bytes in 0..=most {
+                put_short(&mut payload, Some(bytes));
+                assert_eq!(short_bytes(&payload), Some(bytes));
+            }
+            payload.fill(0);
+            put_short(&mut payload, None);
+            assert_eq!(short_bytes(&payload), None);
+            for bytes in 0..=payload_bytes as u32 - 8 {
+                let (destination, source, index) = (0xabcd, 0x1234, 8_191);
+                let routing =
+                    Routing { destination, source, index, bytes, is_last: bytes % 2 == 1 };
+                routing.put(&mut payload);
+                assert_eq!(Routing::from_payload(&payload), routing);
+            }
+        }
+    }
+
+    #[test]
     fn a_put_is_whole_with_as_many_bytes_as_it_says() {
         let what = put_control::what::TAG.put(9)
             | put_control::what::LAST.put(1)
@@ -393,9 +459,10 @@ mod tests {
         let mut bytes = [0xaa; PUT_BYTES];
         bytes[..4].copy_from_slice(&what.to_le_bytes());
         bytes[4..8].copy_from_slice(&20_u32.to_le_bytes());
-        let mut window = PutWindow::new(1, 2);
+        let mut window = PutWindow::new(1, 2, 128);
         let mut found = Vec::new();
-        let slot = PUT_STRIDE * 3;
+        let stride = put_stride_bytes(128);
+        let slot = stride * 3;
         window.store(slot + 16, &bytes[16..64], |put| found.push(put));
         window.store(slot, &bytes[..8], |put| found.push(put));
         assert!(found.is_empty());
@@ -408,7 +475,7 @@ mod tests {
         let what = put_control::what::VALID.put(1);
         bytes[..4].copy_from_slice(&what.to_le_bytes());
         window.store(slot, &bytes[..8], |put| found.push(put));
-        window.store(PUT_STRIDE * 16, &bytes[..8], |put| found.push(put));
+        window.store(stride * 16, &bytes[..8], |put| found.push(put));
         assert!(found.iter().all(Option::is_none) && found.len() == 2);
     }
 }

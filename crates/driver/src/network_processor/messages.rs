@@ -97,7 +97,7 @@ impl NetworkProcessor {
         let Message { key, part, .. } = message;
         let bytes = part.end.saturating_sub(part.start);
         self.check_key(*key).map_err(|problem| self.refuse(*key, InvalidArgument, problem))?;
-        let most = key.max_bytes();
+        let most = key.max_bytes(self.shared.sizes.payload_bytes());
         if bytes > most {
             return Err(self.refuse(
                 *key,
@@ -153,13 +153,13 @@ impl NetworkProcessor {
             self.reap();
         }
         let (held, pieces) = self.hold(kind, &message).await?;
-        let runs = match request::runs(message.key, pieces.into_iter()) {
+        let unit_bytes = message.key.unit_bytes(self.shared.sizes.payload_bytes());
+        let runs = match request::runs(unit_bytes, pieces.into_iter()) {
             Ok(runs) => runs,
             Err(CutWithin { at }) => {
                 let problem = format!(
-                    "its memory goes on elsewhere after {at} B, which is not a multiple of the {} \
-                     B of a datagram: copied or mapped buffers are contiguous",
-                    message.key.payload_bytes()
+                    "its memory goes on elsewhere after {at} B, which is not a multiple of the \
+                     {unit_bytes} B of a datagram: copied or mapped buffers are contiguous"
                 );
                 return Err(self.refuse(message.key, Unsupported, problem));
             }

@@ -31,8 +31,8 @@ pub use error::{NetworkError, NetworkFault};
 pub use links::{LinkCounters, TorusDimension};
 pub use messages::InFlight;
 pub use options::{
-    Buffers, CHANNELS, Ended, Key, MAX_PAYLOADS, Message, Modes, PAYLOAD_BYTES,
-    ROUTED_PAYLOAD_BYTES, Requests, TAGS,
+    Buffers, CHANNELS, Ended, Key, LONG_PAYLOAD_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOADS, Message,
+    Modes, PAYLOAD_BYTES, Requests, TAGS,
 };
 
 pub use crosslane_regs::network_processor::{LinkMode, LinkState};
@@ -74,6 +74,20 @@ pub struct NetworkSizes {
     pub credit_slots: u32,
     /// Most put datagrams of each channel in the aperture.
     pub put_slots: u32,
+    /// Whether datagrams carry 256 B, not 128 B.
+    pub long_datagrams: bool,
+}
+
+impl NetworkSizes {
+    /// Returns the bytes of a datagram's payload, 128 or 256.
+    pub const fn payload_bytes(&self) -> u64 {
+        if self.long_datagrams { LONG_PAYLOAD_BYTES } else { PAYLOAD_BYTES }
+    }
+
+    /// Returns the distance between slots of the put aperture, bytes.
+    const fn put_stride_bytes(&self) -> u64 {
+        2 * self.payload_bytes()
+    }
 }
 
 /// Counters of a network processor since its reset; they wrap at 2^32.
@@ -336,12 +350,13 @@ impl NetworkProcessor {
 /// Reads the device's capabilities.
 async fn describe(bus: &AnyBus, access: &Access) -> Result<NetworkSizes> {
     let read = async |offset: u32| access.read(bus, offset).await;
-    let sizes = read(map::SIZES).await?;
+    let (sizes, puts) = (read(map::SIZES).await?, read(map::PUT_SIZES).await?);
     let sizes = NetworkSizes {
         links: map::sizes::LINKS.get(sizes).min(map::LINKS.count) as u8,
         get_slots: map::sizes::GET_SLOTS.get(sizes).min(MAX_SLOTS),
         credit_slots: map::sizes::CREDIT_SLOTS.get(sizes).min(MAX_SLOTS),
-        put_slots: map::put_sizes::SLOTS.get(read(map::PUT_SIZES).await?),
+        put_slots: map::put_sizes::SLOTS.get(puts),
+        long_datagrams: map::put_sizes::LONG.get(puts) != 0,
     };
     if sizes.get_slots == 0 || sizes.credit_slots == 0 || sizes.links == 0 {
         return Err(access.refused(Unsupported, format!("it says that it has no use: {sizes:?}")));

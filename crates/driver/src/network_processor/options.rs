@@ -14,10 +14,14 @@ use crate::buffer::Buffer;
 
 /// Most payloads of a message: its index has 13 bits.
 pub const MAX_PAYLOADS: u64 = 1 << what::INDEX.width;
-/// Bytes of a datagram's payload.
+/// Bytes of a datagram's payload, but of a long one's.
 pub const PAYLOAD_BYTES: u64 = 128;
-/// Bytes of a routed datagram's payload, without its routing word.
-pub const ROUTED_PAYLOAD_BYTES: u64 = 120;
+/// Bytes of a long datagram's payload.
+pub const LONG_PAYLOAD_BYTES: u64 = 256;
+/// Bytes of the word before a routed datagram's payload.
+const ROUTING_BYTES: u64 = 8;
+/// Bytes of the longest message.
+pub const MAX_MESSAGE_BYTES: u64 = PAYLOAD_BYTES * MAX_PAYLOADS;
 /// Number of virtual channels of a link.
 pub const CHANNELS: u8 = 1 << what::CHANNEL.width;
 /// Number of tags of a channel.
@@ -111,17 +115,20 @@ pub enum Key {
 }
 
 impl Key {
-    /// Returns how many bytes of the message each of its datagrams but the last carries.
-    pub const fn payload_bytes(self) -> u64 {
+    /// Returns how many bytes of the message each of its datagrams but the last carries, where a
+    /// datagram's payload is `payload_bytes`
+    /// ([`NetworkSizes::payload_bytes`](super::NetworkSizes::payload_bytes)).
+    pub const fn unit_bytes(self, payload_bytes: u64) -> u64 {
         match self {
-            Self::Neighbour { .. } => PAYLOAD_BYTES,
-            Self::Routed { .. } => ROUTED_PAYLOAD_BYTES,
+            Self::Neighbour { .. } => payload_bytes,
+            Self::Routed { .. } => payload_bytes - ROUTING_BYTES,
         }
     }
 
     /// Returns the length of the longest message, bytes.
-    pub const fn max_bytes(self) -> u64 {
-        self.payload_bytes() * MAX_PAYLOADS
+    pub const fn max_bytes(self, payload_bytes: u64) -> u64 {
+        let by_index = self.unit_bytes(payload_bytes) * MAX_PAYLOADS;
+        if by_index < MAX_MESSAGE_BYTES { by_index } else { MAX_MESSAGE_BYTES }
     }
 
     /// Returns the tag.

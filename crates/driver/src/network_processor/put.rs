@@ -11,12 +11,10 @@ use crosslane_regs::put_control as layout;
 use crosslane_regs::put_control::{length, what};
 
 use super::error::{NetworkError, NetworkFault};
-use super::options::{CHANNELS, Key, PAYLOAD_BYTES};
+use super::options::{CHANNELS, Key};
 use super::{NetworkProcessor, PUT_BAR};
 use crate::error::{DriverError, Result};
 
-/// Distance between slots of the put aperture, bytes.
-const SLOT_STRIDE: u64 = 256;
 /// Bytes before a datagram's payload.
 const CONTROL_BYTES: usize = layout::BYTES as usize;
 const COUNT_BYTES: u64 = 4;
@@ -104,8 +102,9 @@ impl NetworkProcessor {
         let total_bytes = bytes.len() as u64;
         let failed = |error| self.put_failed(key, error, total_bytes);
         self.settle().await.map_err(failed)?;
-        let last = bytes.len().div_ceil(PAYLOAD_BYTES as usize) - 1;
-        let chunks = bytes.chunks(PAYLOAD_BYTES as usize).enumerate();
+        let payload_bytes = self.shared.sizes.payload_bytes();
+        let last = bytes.len().div_ceil(payload_bytes as usize) - 1;
+        let chunks = bytes.chunks(payload_bytes as usize).enumerate();
         let datagrams = chunks
             .map(|(index, payload)| datagram(key.tag(), index as u32, index == last, payload));
         let mut datagrams = Some(datagrams);
@@ -122,7 +121,7 @@ impl NetworkProcessor {
             if left == 0 {
                 return self.settle().await.map_err(failed);
             }
-            let stored = (last as u64 + 1 - left) * PAYLOAD_BYTES;
+            let stored = (last as u64 + 1 - left) * payload_bytes;
             if is_empty {
                 // Its datagrams are gone without having been stored.
                 return Err(self.failure(key, NetworkFault::Reset, 0, total_bytes));
@@ -161,7 +160,7 @@ impl NetworkProcessor {
         let Key::Neighbour { link, channel, .. } = key else {
             return Err(refused(InvalidArgument, "a put goes to a neighbour".to_owned()));
         };
-        let (length, most) = (bytes.len() as u64, key.max_bytes());
+        let (length, most) = (bytes.len() as u64, key.max_bytes(self.shared.sizes.payload_bytes()));
         if length == 0 || length > most {
             return Err(refused(
                 InvalidArgument,
@@ -197,7 +196,7 @@ impl NetworkProcessor {
         RegisterAddress {
             function: self.shared.access.function.id,
             bar: PUT_BAR,
-            offset_bytes: (first + u64::from(slot)) * SLOT_STRIDE,
+            offset_bytes: (first + u64::from(slot)) * self.shared.sizes.put_stride_bytes(),
         }
     }
 

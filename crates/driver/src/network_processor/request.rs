@@ -35,22 +35,21 @@ pub(super) struct CutWithin {
     pub at: u64,
 }
 
-/// Returns the runs of a message that lies in these pieces.
+/// Returns the runs of a message that lies in these pieces and is cut every `unit_bytes`.
 pub(super) fn runs(
-    key: Key,
+    unit_bytes: u64,
     pieces: impl Iterator<Item = (BusAddress, u32)>,
 ) -> Result<Vec<Run>, CutWithin> {
-    let payload = key.payload_bytes();
     let mut runs: Vec<Run> = Vec::new();
     let mut at = 0_u64;
     for (address, bytes) in pieces {
-        if !at.is_multiple_of(payload) {
+        if !at.is_multiple_of(unit_bytes) {
             return Err(CutWithin { at });
         }
-        runs.push(Run { address, bytes, index: (at / payload) as u32, is_last: false });
+        runs.push(Run { address, bytes, index: (at / unit_bytes) as u32, is_last: false });
         at += u64::from(bytes);
     }
-    debug_assert!(at <= MAX_PAYLOADS * payload, "the caller has looked at the length");
+    debug_assert!(at <= MAX_PAYLOADS * unit_bytes, "the caller has looked at the length");
     match runs.last_mut() {
         Some(last) => last.is_last = true,
         // A message of no bytes has a request, too.
@@ -126,15 +125,15 @@ mod tests {
     fn runs_begin_where_a_payload_does() {
         let piece = |page: u64, bytes: u32| (BusAddress(page << 12), bytes);
         let pieces = [piece(7, 4096), piece(3, 4096), piece(9, 100)];
-        let made = runs(NEIGHBOUR, pieces.into_iter()).unwrap();
+        let made = runs(NEIGHBOUR.unit_bytes(128), pieces.into_iter()).unwrap();
         let indices: Vec<_> = made.iter().map(|run| (run.index, run.is_last)).collect();
         assert_eq!(indices, [(0, false), (32, false), (64, true)]);
         let cut = [piece(7, 4000), piece(3, 4096)];
-        assert_eq!(runs(NEIGHBOUR, cut.into_iter()), Err(CutWithin { at: 4000 }));
+        assert_eq!(runs(NEIGHBOUR.unit_bytes(128), cut.into_iter()), Err(CutWithin { at: 4000 }));
         // A page is not a multiple of a routed datagram's payload.
-        assert_eq!(runs(ROUTED, pieces.into_iter()), Err(CutWithin { at: 4096 }));
-        assert_eq!(runs(ROUTED, [piece(1, 4096)].into_iter()).unwrap().len(), 1);
-        let none = runs(NEIGHBOUR, std::iter::empty()).unwrap();
+        assert_eq!(runs(ROUTED.unit_bytes(128), pieces.into_iter()), Err(CutWithin { at: 4096 }));
+        assert_eq!(runs(ROUTED.unit_bytes(128), [piece(1, 4096)].into_iter()).unwrap().len(), 1);
+        let none = runs(NEIGHBOUR.unit_bytes(128), std::iter::empty()).unwrap();
         assert_eq!(
             none,
             [Run { address: BusAddress(0), bytes: 0, index: 0, is_last: true }],

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crosslane_driver::network_processor::{Modes, PAYLOAD_BYTES, TorusDimension};
+use crosslane_driver::network_processor::{Modes, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_host::{AnyBus, ErrorKind, lock};
 use crosslane_lab::file::HostBuffers;
@@ -328,7 +328,9 @@ impl Scenario<HaloOptions> {
             HostBuffers::Below4Gib => 3,
             HostBuffers::Above4Gib => 4,
         };
-        let payload = payload.min(most).min(PAYLOAD_BYTES as u32);
+        let processor = endpoint.part.network_processor;
+        let datagram = processor.map_or(most, |processor| processor.payload_bytes());
+        let payload = payload.min(most).min(datagram);
         write_ceiling_bytes_per_second(link.parameters.rate, header_dw, payload)
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{
-    InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, PAYLOAD_BYTES, TAGS,
+    InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, TAGS,
 };
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
@@ -241,7 +241,7 @@ async fn nget_sampled<S>(
     let (begun, stamps) = flight.run().await?;
     let (ended, at_end) = (processor.bus().now(), sample());
     let durations = Latencies::of(std::mem::take(&mut flight.durations_ps));
-    let datagrams = flight.started * options.size_bytes.div_ceil(PAYLOAD_BYTES);
+    let datagrams = flight.started * options.size_bytes.div_ceil(processor.sizes().payload_bytes());
     let buffers = flight.buffers;
     // `done` says that data have come from memory; the links take them a moment later.
     let counted = sent(processor, links).await?.wrapping_sub(before);

@@ -46,6 +46,18 @@ fn durations_and_intervals_fit_together() {
     assert!(many.ended >= *many.stamps.last().unwrap());
 }
 
+/// Long datagrams bring the same bytes, half as many for a message.
+#[test]
+fn long_datagrams_are_half_as_many() {
+    let counts = ["torus", "torus:dense"].map(|lab| {
+        let found = run(lab, Modes::FASTEST, options(1000, 2, 1, 30)).unwrap();
+        assert_eq!(found.wrong, 0);
+        (found.gets(), found.datagrams)
+    });
+    let gets = counts[0].0;
+    assert_eq!(counts, [(gets, 8 * gets), (gets, 4 * gets)]);
+}
+
 /// Same options, same lab: the same to the picosecond.
 #[test]
 fn runs_are_the_same() {

@@ -95,6 +95,20 @@ fn traces_do_not_depend_on_the_number_of_threads() {
     }
 }
 
+/// Blocks and long datagrams, with wrong bits whose repetitions cross frames.
+#[test]
+fn halos_of_the_lab_torus_dense_are_right() {
+    let lab = crosslane_lab::open("torus:dense").and_then(|lab| lab.with_torus(&[2, 2]));
+    let lab = lab.and_then(|lab| lab.edited(|file| file.tori[0].parameters.bit_error_rate = 1e-5));
+    let lab = Arc::new(lab.unwrap());
+    let options = HaloOptions::new(Lattice::new([3, 3, 2, 2]).unwrap(), 200).with_exchanges(2);
+    let (outcome, records) = run(&lab, options, 1);
+    assert!(outcome.checked().0 > 0 && outcome.checked().1 == 0, "{:?}", outcome.checked());
+    let (same, others) = run(&lab, options, 2);
+    assert_same(&records, &others, "2 threads");
+    assert_eq!(same, outcome);
+}
+
 /// What is left of a node at the end.
 #[derive(Debug, PartialEq)]
 struct Seen {

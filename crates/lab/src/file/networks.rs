@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crosslane_device::network_processor::CableParameters;
+use crosslane_device::network_processor::{CableParameters, LineCode};
 use crosslane_device::nic::NetworkParameters;
 use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::{Parameters, Value};
@@ -110,15 +110,17 @@ pub(super) fn networks<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFi
     Ok(())
 }
 
-/// Reads a cable's constants.
+/// Reads a cable's constants, for cards without long datagrams.
 pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters> {
     let rate = table.real("lane_gbit_per_s")?;
     let parameters = CableParameters {
         lanes: table.whole("lanes")? as u8,
         lane_bits_per_second: (rate * 1e9).round() as u64,
+        line_code: table.choice("line_code", &LineCode::ALL)?,
         latency: table.ns("latency_ns")?,
         bit_error_rate: table.real("bit_error_rate")?,
         bring_up: table.ns("bring_up_ns")?,
+        long_datagrams: false,
         end: EndParameters {
             channel_datagrams: table.whole("channel_datagrams")? as u16,
             retry_datagrams: table.whole("retry_datagrams")? as u8,
@@ -141,7 +143,7 @@ pub(super) fn cable(table: &Table<'_>) -> Result<CableParameters> {
 /// Reads one entry of the list `torus`.
 pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<()> {
     table.only_known()?;
-    let parameters = cable(&part_of(table, parts, PartKind::TorusLink)?)?;
+    let mut parameters = cable(&part_of(table, parts, PartKind::TorusLink)?)?;
     let wraps = table.wish("wrap")?;
     let sizes = table.needed_wholes("sizes")?;
     let sizes: Vec<u16> = sizes.into_iter().map(|size| size as u16).collect();
@@ -156,6 +158,9 @@ pub(super) fn torus<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile)
     }
     let count = lab.tori.iter().map(|torus| torus.nodes.len()).sum::<usize>() + nodes.len();
     table.limit("nodes", "nodes of tori of a lab", count, MAX_NODES)?;
+    let first = lab.endpoints.iter().find(|endpoint| Some(&endpoint.name) == nodes.first());
+    let processor = first.and_then(|endpoint| endpoint.part.network_processor);
+    parameters.long_datagrams = processor.is_some_and(|processor| processor.long_datagrams);
     let (path, span) = (table.path().to_owned(), word.span);
     lab.tori.push(TorusInstance { nodes, torus, parameters, share: None, path, span });
     Ok(())

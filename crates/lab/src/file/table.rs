@@ -600,7 +600,9 @@ impl<'a> Table<'a> {
         let Kind::Choice(words) = self.keys.key(key).kind else {
             unreachable!("{key} is a choice")
         };
-        let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
+        let Some(text) = self.text(key)? else {
+            return self.or_absent(key, None, |number| number as usize);
+        };
         if let Some(index) = words.iter().position(|word| **word == text) {
             return Ok(index);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use crosslane_device::network_processor::NetworkProcessorParameters;
+use crosslane_device::network_processor::{LineCode, NetworkProcessorParameters};
 use crosslane_device::nic::{NetworkParameters, NicParameters};
 use crosslane_device::{CardMemoryParameters, EngineParameters, MemoryCardParameters};
 use crosslane_fabric::parameters::{
@@ -364,8 +364,10 @@ tables! {
         summary: Sentence => Nothing;
         /// Lanes.
         lanes: OneOf(&[1, 4, 8]);
-        /// Bit rate of each lane, including 8b/10b: 2.5 or 5.
+        /// Bit rate of each lane, including the line code: 2.5 or 5.
         lane_gbit_per_s: Positive(1000.0);
+        /// Line code of the lanes.
+        line_code: Choice(&LineCode::WORDS) => Is(0.0);
         /// Time of a frame's last symbol from the logic of one end to that of the other.
         latency_ns: Time;
         /// Probability that a bit arrives wrong. Beyond its limit hardly any datagram gets through.

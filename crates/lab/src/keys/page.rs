@@ -147,6 +147,9 @@ impl Key {
     /// Describes what its absence means: `error`, `-`, or the value that holds then.
     pub fn absent_words(&self) -> String {
         let is_truth = matches!(self.kind, Kind::Truth | Kind::Wish);
+        if let (Kind::Choice(words), Absent::Is(index)) = (&self.kind, self.absent) {
+            return format!("`{}`", words[index as usize]);
+        }
         match self.absent {
             Absent::Error => "error".into(),
             Absent::Is(value) if is_truth => (value != 0.0).to_string(),

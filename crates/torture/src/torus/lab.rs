@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_device::network_processor::CableParameters;
+use crosslane_device::network_processor::{CableParameters, LineCode};
 use crosslane_lab::Lab;
 use crosslane_lab::file::LabFile;
 use crosslane_pcie::units::Picoseconds;
@@ -70,9 +70,11 @@ fn cable(rng: &mut Random) -> CableParameters {
     let mut cable = CableParameters {
         lanes,
         lane_bits_per_second,
+        line_code: LineCode::Symbols,
         latency,
         bit_error_rate: pick(rng, &[0.0, 0.0, 1e-7, 1e-5, 1e-4]),
         bring_up: ns(rng.u64(100..5000)),
+        long_datagrams: false,
         end: crosslane_torus_link::EndParameters {
             channel_datagrams: pick(rng, &[1, 2, 3, 8, 32, 64]),
             retry_datagrams: pick(rng, &[1, 2, 8, 32, 127]),

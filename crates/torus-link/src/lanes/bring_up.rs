@@ -84,6 +84,7 @@ pub struct Progress {
 pub struct BringUp {
     lanes: usize,
     channel_datagrams: u16,
+    has_long_datagrams: bool,
     state: PortState,
     session: u16,
     /// Session of the other end, if the link has been up since the last reset.
@@ -100,6 +101,7 @@ impl BringUp {
         Self {
             lanes,
             channel_datagrams,
+            has_long_datagrams: false,
             state: PortState::Disabled,
             session: session.max(1),
             far_session: None,
@@ -107,6 +109,12 @@ impl BringUp {
             progress: Progress::default(),
             losses: 0,
         }
+    }
+
+    /// Trains only with an end of long datagrams.
+    #[must_use]
+    pub const fn with_long_datagrams(self) -> Self {
+        Self { has_long_datagrams: true, ..self }
     }
 
     /// Starts training if the port is disabled.
@@ -160,6 +168,7 @@ impl BringUp {
             session: self.session,
             seen: seen.map_or(0, |set| set.session),
             stage: if self.state == PortState::Confirm { 2 } else { 1 },
+            has_long_datagrams: self.has_long_datagrams,
             is_in_order: true,
         }
     }
@@ -246,6 +255,7 @@ impl BringUp {
         set.version == VERSION
             && usize::from(set.lanes) == self.lanes
             && set.is_in_order
+            && set.has_long_datagrams == self.has_long_datagrams
             && (1..=MAX_CHANNEL_DATAGRAMS).contains(&set.channel_datagrams)
             && set.session != 0
             && self.far_session.is_none_or(|session| session == set.session)

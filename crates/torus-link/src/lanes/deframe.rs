@@ -7,7 +7,9 @@ use super::MAX_LANES;
 use super::align::Received;
 use super::training::{SET_COLUMNS, TrainingSet};
 use crate::code::{COMMA, COMMAND, IDLE, SKIP, Symbol};
-use crate::frame::{COMMAND_BYTE, COMMAND_SYMBOLS, DATAGRAM_SYMBOLS, Damaged, Frame};
+use crate::frame::{
+    COMMAND_BYTE, COMMAND_SYMBOLS, DATAGRAM_SYMBOLS, Damaged, Frame, LONG_DATAGRAM_SYMBOLS,
+};
 
 /// Event at the end of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +39,8 @@ enum State {
 pub struct Deframer {
     lanes: usize,
     state: State,
-    bytes: [u8; DATAGRAM_SYMBOLS],
+    datagram_symbols: usize,
+    bytes: [u8; LONG_DATAGRAM_SYMBOLS],
     filled: usize,
     set: [[u8; SET_COLUMNS]; MAX_LANES],
     set_is_bad: bool,
@@ -58,11 +61,17 @@ impl Deframer {
         Self {
             lanes,
             state: State::Hunt,
-            bytes: [0; DATAGRAM_SYMBOLS],
+            datagram_symbols: DATAGRAM_SYMBOLS,
+            bytes: [0; LONG_DATAGRAM_SYMBOLS],
             filled: 0,
             set: [[0; SET_COLUMNS]; MAX_LANES],
             set_is_bad: false,
         }
+    }
+
+    /// Takes datagrams of 264 symbols, not of 136.
+    pub(super) const fn with_long_datagrams(self) -> Self {
+        Self { datagram_symbols: LONG_DATAGRAM_SYMBOLS, ..self }
     }
 
     /// Discards any partial frame or set.
@@ -112,7 +121,7 @@ impl Deframer {
         self.filled = 0;
         match column[0] {
             None => self.hunt(Damaged::Symbol),
-            Some(Symbol::Data(_)) => self.go_on(column, DATAGRAM_SYMBOLS),
+            Some(Symbol::Data(_)) => self.go_on(column, self.datagram_symbols),
             Some(COMMAND) => self.go_on(column, COMMAND_SYMBOLS),
             Some(IDLE) => {
                 self.state = State::Begin;
@@ -241,6 +250,7 @@ mod tests {
             session: 0x1234,
             seen: 0xfedc,
             stage: 2,
+            has_long_datagrams: true,
             is_in_order: true,
         };
         let column = |at: usize| {

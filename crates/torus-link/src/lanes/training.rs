@@ -24,6 +24,8 @@ pub struct TrainingSet {
     pub seen: u16,
     /// Stage of training, 1: aligning, 2: aligned.
     pub stage: u8,
+    /// Whether the sender's datagrams carry 256 B.
+    pub has_long_datagrams: bool,
     /// Whether each lane carries its own number, as every sent set does.
     pub is_in_order: bool,
 }
@@ -37,6 +39,7 @@ impl TrainingSet {
         bytes[6..8].copy_from_slice(&self.session.to_le_bytes());
         bytes[8..10].copy_from_slice(&self.seen.to_le_bytes());
         bytes[10] = self.stage;
+        bytes[11] = u8::from(self.has_long_datagrams);
         let crc = crc32fast::hash(&bytes[..12]);
         bytes[12..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -64,6 +67,7 @@ impl TrainingSet {
             session: word(6),
             seen: word(8),
             stage: first[10],
+            has_long_datagrams: first[11] & 1 != 0,
             is_in_order,
         })
     }

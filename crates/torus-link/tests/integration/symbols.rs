@@ -66,6 +66,35 @@ fn one_way_has_the_whole_rate_but_skip_sets() {
 }
 
 #[test]
+fn long_datagrams_cross_the_same_lanes() {
+    for (lanes, column_ps) in [(1, 2_000), (4, 4_000), (8, 2_000)] {
+        let mut cable = Cable::new(lanes, column_ps, LATENCY_PS, NO_SKEW).with_long_datagrams();
+        cable.enable();
+        assert!(cable.run(10_000, Cable::are_up), "{lanes} lanes come up");
+        cable.sides.iter_mut().for_each(|side| side.to_send = 1_000);
+        assert!(cable.run(1_000_000, Cable::is_settled));
+        for to in 0..2 {
+            // 256 of 264, not 128 of 136.
+            let share = 2.0 * rate(&cable, to) / (ceiling(lanes, column_ps) * 136.0 / 132.0);
+            assert!((0.985..1.0).contains(&share), "{lanes} at {column_ps}: {share}");
+            let counters = cable.sides[to].port.end().counters();
+            assert_eq!((counters.sent, counters.repeated, counters.damaged), (1_000, 0, 0));
+        }
+    }
+}
+
+#[test]
+fn ends_of_short_and_of_long_datagrams_do_not_train() {
+    let mut cable = Cable::new(4, 2_000, LATENCY_PS, NO_SKEW);
+    let long = Cable::new(4, 2_000, LATENCY_PS, NO_SKEW).with_long_datagrams();
+    let [_, side] = long.sides;
+    cable.sides[1] = side;
+    cable.enable();
+    assert!(!cable.run(20_000, Cable::are_up));
+    assert!(cable.sides.iter().all(|side| side.port.state() == PortState::Failed));
+}
+
+#[test]
 fn both_ways_have_it_but_acknowledgements_too() {
     for (lanes, column_ps) in WIDTHS {
         let mut cable = up(lanes, column_ps);

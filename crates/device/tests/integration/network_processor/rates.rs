@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rates in exact simulated time: shares of link capacity, and single transfers.
 
-use crosslane_device::network_processor::NetworkProcessorParameters;
+use crosslane_device::network_processor::{CableParameters, LineCode, NetworkProcessorParameters};
 use crosslane_pcie::ceiling;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::{self as map, LinkMode, torus_link};
+use crosslane_torus_link::end::EndParameters;
 
 use crate::network_processor::stand::*;
 use crate::support::fabric_support::{ns, rate};
@@ -33,11 +34,12 @@ fn gets_fill_the_link_to_the_host() {
     }
 }
 
-/// Transfers between hosts that are never the limit, in one or both directions.
-fn link_share(both: bool, parameters: NetworkProcessorParameters) -> f64 {
+/// Payload per second of transfers between hosts that are never the limit, in one or both
+/// directions.
+fn link_rate(both: bool, parameters: NetworkProcessorParameters, cable: CableParameters) -> f64 {
     let mut settings = settings();
     settings.rate = rate(3, 16);
-    let mut stand = Stand::of(&[2], &settings, parameters, cable());
+    let mut stand = Stand::of(&[2], &settings, parameters, cable);
     stand.bring_up();
     let (size, count) = (1 << 20, 3_u32);
     let mut credits = Vec::new();
@@ -58,7 +60,12 @@ fn link_share(both: bool, parameters: NetworkProcessorParameters) -> f64 {
     }
     let time_ps = last.since(begin).0 as f64;
     let bytes = f64::from(size * count);
-    bytes / (time_ps / 1e12) / (4e9 * 128.0 / 136.0)
+    bytes / (time_ps / 1e12)
+}
+
+/// The rate as a share of that of frames without skip sets and commands.
+fn link_share(both: bool, parameters: NetworkProcessorParameters) -> f64 {
+    link_rate(both, parameters, cable()) / (4e9 * 128.0 / 136.0)
 }
 
 #[test]
@@ -68,6 +75,83 @@ fn the_link_is_filled() {
     assert!((0.97..1.0).contains(&one), "one way: {one}");
     let both = link_share(true, fast);
     assert!((0.97..1.0).contains(&both), "both ways: {both}");
+}
+
+/// The cable with blocks and long datagrams, and its times by the page's *Budget*.
+fn dense() -> (NetworkProcessorParameters, CableParameters) {
+    let parameters =
+        NetworkProcessorParameters { long_datagrams: true, staging_bytes: 32_768, ..processor() };
+    let line_code = LineCode::Blocks;
+    let cable = CableParameters { line_code, long_datagrams: true, ..cable() };
+    let end = EndParameters::for_wire(33 * cable.block_ps(), cable.latency.0);
+    (parameters, CableParameters { end, ..cable })
+}
+
+/// Datagrams of the generators at both ends, or one, and of nothing else, in 200 us: payload per
+/// second.
+fn generated_rate(
+    both: bool,
+    cable: CableParameters,
+    parameters: NetworkProcessorParameters,
+) -> f64 {
+    let mut stand = Stand::of(&[2], &settings(), parameters, cable);
+    stand.bring_up();
+    let on = |field: crosslane_regs::Field, is_on: bool| field.put(is_on.into());
+    use torus_link::control::{CHECK, ENABLE, GENERATE};
+    for node in 0..2_usize {
+        let generates = both || node == 0;
+        let word = on(ENABLE, true) | on(GENERATE, generates) | on(CHECK, true);
+        stand.control(node, node as u32, word);
+    }
+    let delivered = |stand: &mut Stand| {
+        let right = stand.read(1, map::LINKS.at(1) + torus_link::CHECKED);
+        assert_eq!(stand.read(1, map::LINKS.at(1) + torus_link::WRONG), 0);
+        (right, stand.fabric.now())
+    };
+    stand.run_for(ns(10_000));
+    let (first, begin) = delivered(&mut stand);
+    stand.run_for(ns(200_000));
+    let (last, end) = delivered(&mut stand);
+    f64::from((last - first) * parameters.payload_bytes()) / (end.since(begin).0 as f64 / 1e12)
+}
+
+/// With 64b/66b and 256 B at least 93 % of all line bits are payload, one way and both ways, on any
+/// number of lanes, and between hosts.
+#[test]
+fn blocks_and_long_datagrams_carry_93_percent_of_the_raw_line() {
+    let (parameters, eight) = dense();
+    for lanes in [1, 4, 8] {
+        let cable = CableParameters { lanes, ..eight };
+        let end = EndParameters::for_wire(33 * cable.block_ps(), cable.latency.0);
+        let cable = CableParameters { end, ..cable };
+        for both in [false, true] {
+            let rate = generated_rate(both, cable, parameters);
+            let share = rate / cable.raw_bytes_per_second();
+            assert!((0.93..0.9403).contains(&share), "{lanes} lanes, both: {both}: {share}");
+            let ceiling = rate / cable.payload_bytes_per_second();
+            assert!((0.99..1.0005).contains(&ceiling), "{lanes} lanes, both: {both}: {ceiling}");
+        }
+    }
+    for both in [false, true] {
+        let share = link_rate(both, parameters, eight) / eight.raw_bytes_per_second();
+        assert!(share >= 0.93, "between hosts, both: {both}: {share}");
+    }
+    // The published link, for comparison: 128 B in 8b/10b.
+    let share = generated_rate(false, cable(), processor()) / cable().raw_bytes_per_second();
+    assert!((0.75..0.753).contains(&share), "{share}");
+}
+
+/// With wrong bits, and what descramblers make of them, every datagram is delivered right.
+#[test]
+fn blocks_with_bit_errors_lose_nothing() {
+    let (parameters, clean) = dense();
+    for lanes in [1, 8] {
+        let cable = CableParameters { lanes, bit_error_rate: 1e-5, ..clean };
+        let end = EndParameters::for_wire(33 * cable.block_ps(), cable.latency.0);
+        let cable = CableParameters { end, ..cable };
+        let share = generated_rate(true, cable, parameters) / cable.raw_bytes_per_second();
+        assert!((0.5..0.93).contains(&share), "{lanes} lanes: {share}");
+    }
 }
 
 /// A put of 56 B from store to visibility, and a get of 64 B: each is the sum of its terms.

@@ -2,7 +2,7 @@
 //! A torus of hosts, each with a network processor, with programs that use plain accesses.
 
 use crosslane_device::network_processor::{
-    CableParameters, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
+    CableParameters, LineCode, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
 };
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest};
@@ -43,6 +43,7 @@ pub fn processor() -> NetworkProcessorParameters {
         send_latency: ns(30),
         receive_latency: ns(30),
         register_latency: ns(40),
+        long_datagrams: false,
     }
 }
 
@@ -51,9 +52,11 @@ pub fn cable() -> CableParameters {
     CableParameters {
         lanes: 8,
         lane_bits_per_second: 5_000_000_000,
+        line_code: LineCode::Symbols,
         latency: ns(136),
         bit_error_rate: 0.0,
         bring_up: ns(2_000),
+        long_datagrams: false,
         end: EndParameters {
             channel_datagrams: 32,
             retry_datagrams: 64,

@@ -4,6 +4,7 @@
 
 mod endings;
 mod links;
+mod long_datagrams;
 mod losses;
 mod modes;
 mod places;

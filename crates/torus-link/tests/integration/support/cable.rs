@@ -3,10 +3,10 @@
 //! errors and cuts, in exact simulated time, column by column.
 
 use crosslane_torus_link::code::Code;
+use crosslane_torus_link::frame::{LONG_PAYLOAD_BYTES, PAYLOAD_BYTES};
 use crosslane_torus_link::lanes::{Column, MAX_LANES};
 use crosslane_torus_link::*;
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// One direction of one lane.
 #[derive(Clone, Debug)]
@@ -76,6 +76,7 @@ pub struct Side {
     pub faults: Faults,
     /// Lanes cut at this side's output.
     pub cut: [bool; MAX_LANES],
+    payload_bytes: usize,
     pub to_send: u32,
     submitted: u32,
     pub taken: u32,
@@ -99,10 +100,10 @@ fn channel(number: u32) -> Channel {
     Channel::from_bits(number)
 }
 
-fn payload(side: usize, number: u32) -> Payload {
+fn payload(side: usize, number: u32, bytes: usize) -> Payload {
     // Arbitrary but reproducible bytes.
     let mut random = crosslane_random::Random::with_seed(u64::from(number) * 2 + side as u64);
-    Arc::new(std::array::from_fn(|_| random.u8(..)))
+    (0..bytes).map(|_| random.u8(..)).collect()
 }
 
 impl Cable {
@@ -128,6 +129,7 @@ impl Cable {
                 .collect(),
             faults: Faults::new(0.0, 0),
             cut: [false; MAX_LANES],
+            payload_bytes: PAYLOAD_BYTES,
             to_send: 0,
             submitted: 0,
             taken: 0,
@@ -138,6 +140,12 @@ impl Cable {
             last_taken_at_ps: 0,
         };
         Self { sides: [side(0), side(1)], now_ps: 0, column_ps }
+    }
+
+    /// The same ports with datagrams of 256 B.
+    pub fn with_long_datagrams(mut self) -> Self {
+        self.sides = self.sides.map(Side::with_long_datagrams);
+        self
     }
 
     pub fn enable(&mut self) {
@@ -203,7 +211,7 @@ impl Cable {
                 return;
             }
             let number = side.submitted;
-            let what = payload(at, number);
+            let what = payload(at, number, side.payload_bytes);
             side.port.end_mut().submit(to, Kind::Last, 0, (number % 8192) as u16, what);
             side.submitted += 1;
             side.to_send -= 1;
@@ -212,6 +220,12 @@ impl Cable {
 }
 
 impl Side {
+    /// The same side with datagrams of 256 B.
+    pub fn with_long_datagrams(self) -> Self {
+        let port = self.port.with_long_datagrams();
+        Self { port, payload_bytes: LONG_PAYLOAD_BYTES, ..self }
+    }
+
     /// Delays a lane by one more column from now on.
     pub fn slip(&mut self, lane: usize) {
         let first = self.lines[lane].on_the_way.front().copied().flatten();
@@ -224,7 +238,7 @@ impl Side {
         let header = datagram.header;
         let before = self.order[header.channel.index()];
         let number = before * 8 + u32::from(header.channel.number());
-        assert_eq!(datagram.payload, payload(far, number), "{header:?}");
+        assert_eq!(datagram.payload, payload(far, number, self.payload_bytes), "{header:?}");
         assert_eq!(u32::from(header.index), number % 8192);
         self.order[header.channel.index()] += 1;
         self.taken += 1;
