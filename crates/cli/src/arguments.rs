@@ -18,6 +18,7 @@ use crate::items::ItemsArguments;
 use crate::manual_command::ManualArguments;
 use crate::merge_command::MergeArguments;
 use crate::nget_command::NgetArguments;
+use crate::operations_command::OperationsArguments;
 use crate::overhead_command::OverheadArguments;
 use crate::packets_command::PacketsArguments;
 use crate::place_argument::PlaceArguments;
@@ -300,6 +301,8 @@ pub enum BenchCommand {
     Halo(Box<HaloArguments>),
     /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
     Sweep(Box<SweepArguments>),
+    /// Time of one small operation, from the call to the data, and its parts
+    Operations(OperationsArguments),
     /// Time of single register accesses and transfers on a card
     Overhead(OverheadArguments),
     /// Packets a second by their size: host to card to host

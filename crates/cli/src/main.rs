@@ -25,6 +25,7 @@ mod manual_command;
 mod merge_command;
 mod mmio_command;
 mod nget_command;
+mod operations_command;
 mod output;
 mod overhead_command;
 mod packets_command;
@@ -108,6 +109,7 @@ fn bench(command: &BenchCommand) -> Result<()> {
         BenchCommand::Nget(arguments) => nget_command::run(arguments),
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
+        BenchCommand::Operations(arguments) => operations_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
         BenchCommand::Packets(arguments) => packets_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic_command::run(arguments),

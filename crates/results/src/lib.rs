@@ -67,7 +67,10 @@ pub use lab::{
 pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares, TimeUse, Use};
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
-pub use rows::{Overhead, OverheadRow, PacketRow, Packets, Parameter, Sweep, SweepRow};
+pub use rows::{
+    OperationRow, Operations, Overhead, OverheadRow, PacketRow, Packets, Parameter, PublishedTime,
+    Sweep, SweepRow, Term,
+};
 pub use torture::{FailedSeed, Torture, TortureEvents};
 pub use validation::{ComparedRow, Influence, RowErrors, ValidatedRow, ValidatedSet, Validation};
 pub use what_if::{BeforeAfter, ChangedPairs, ExplainedPair, TuneStep, TuneTrial, Tuning, WhatIf};

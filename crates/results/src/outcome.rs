@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::bench::{Bench, SCHEMA};
 use crate::bridge::Bridge;
 use crate::reproduction::Reproduction;
-use crate::rows::{Overhead, Packets, Sweep};
+use crate::rows::{Operations, Overhead, Packets, Sweep};
 
 /// Length of the longest file that is accepted, bytes.
 pub const MAX_OUTCOME_BYTES: usize = 256 << 20;
@@ -83,6 +83,8 @@ pub enum Outcome {
     Bench(Bench),
     /// Single accesses and transfers.
     Overhead(Overhead),
+    /// Single small operations.
+    Operations(Operations),
     /// Packets by their size.
     Packets(Packets),
     /// A sweep of parameters.
@@ -127,6 +129,7 @@ impl Outcome {
         };
         match bench.as_str().unwrap_or_default() {
             "overhead" => of_value(document).map(Self::Overhead),
+            "operations" => of_value(document).map(Self::Operations),
             "packets" => of_value(document).map(Self::Packets),
             "sweep" => of_value(document).map(Self::Sweep),
             "bridge" => of_value(document).map(Self::Bridge),
@@ -149,6 +152,7 @@ impl Outcome {
         match self {
             Self::Bench(run) => (&run.version, run.seed),
             Self::Overhead(run) => (&run.version, run.seed),
+            Self::Operations(run) => (&run.version, run.seed),
             Self::Packets(run) => (&run.version, run.seed),
             Self::Sweep(run) => (&run.version, run.seed),
             Self::Bridge(run) => (&run.version, run.seed),
@@ -164,6 +168,7 @@ impl Outcome {
                 format!("bench {}, {lab}{}", run.bench, run.platform.name())
             }
             Self::Overhead(run) => format!("bench overhead, {}", run.device),
+            Self::Operations(run) => format!("bench operations, {}", run.device),
             Self::Packets(run) => format!("bench packets, {}", run.device),
             Self::Sweep(run) if run.platform.is_lab() => {
                 format!("bench sweep, {} of lab {}", run.card, run.platform.name())

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::{Interrupted, Platform};
 use crate::explanation::Explanation;
+use crate::flow::Latencies;
 
 /// Outcome of `crosslane bench overhead`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,71 @@ pub struct OverheadRow {
     /// Average duration by the clock of this machine.
     #[serde(default)]
     pub machine_ps: u64,
+}
+
+/// Outcome of `crosslane bench operations`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operations {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// `operations`.
+    pub bench: String,
+    /// Name of the card.
+    pub device: String,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The operations.
+    pub rows: Vec<OperationRow>,
+    /// A published time to compare with.
+    pub published: PublishedTime,
+}
+
+/// Small operations of one kind and size, one at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// The operation.
+    pub what: String,
+    /// Bytes of an operation.
+    pub bytes: u64,
+    /// Number of repetitions.
+    #[serde(default)]
+    pub rounds: u64,
+    /// Time from the program's call until the data are at the other end; `None` where it cannot be
+    /// seen.
+    pub data_ps: Option<u64>,
+    /// Part of it from the descriptor at the card to the data: the time of an operation that the
+    /// card begins itself.
+    pub card_ps: Option<u64>,
+    /// Times from the call until the program knows that the operation is done.
+    pub done: Latencies,
+    /// Parts of the typical time, in their order; empty outside a lab.
+    #[serde(default)]
+    pub terms: Vec<Term>,
+}
+
+/// Part of the time of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Term {
+    /// The part.
+    pub what: String,
+    /// Its time.
+    pub ps: u64,
+}
+
+/// A published time of an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PublishedTime {
+    /// The operation.
+    pub what: String,
+    /// Bytes of the operation.
+    pub bytes: u64,
+    /// Its time.
+    pub ps: u64,
+    /// Provenance.
+    pub source: String,
 }
 
 /// Outcome of `crosslane bench packets`.

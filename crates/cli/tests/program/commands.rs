@@ -231,6 +231,7 @@ fn json_contains_the_number_of_its_schema() {
         "bench traffic --lab minimal --flow card0:host:write:4K --operations 4 --no-why",
         "bench write --lab rosta:crosslane --iterations 4",
         "bench overhead --device lab:kc705:crosslane --rounds 2",
+        "bench operations --device lab:minimal --rounds 2",
         "bench packets --device lab:minimal --size 64 --packets 4",
         "bench sweep --lab minimal --way write --size 1K --iterations 2",
         "bridge bench --lab sbdt:crosslane --size 64K --iterations 1",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sample output in README.md and docs/tour.md is what the program prints, and the picture what
+//! The sample output in README.md, docs/tour.md and docs/small-operations.md is what the program prints, and the picture what
 //! it draws. `make readme` writes them anew.
 //!
 //! A block of sample output stands below a line such as
@@ -95,6 +95,11 @@ fn samples_of_the_readme_are_what_the_program_prints() {
 #[test]
 fn samples_of_the_tour_are_what_the_program_prints() {
     check_samples("docs/tour.md");
+}
+
+#[test]
+fn samples_of_small_operations_are_what_is_printed() {
+    check_samples("docs/small-operations.md");
 }
 
 #[test]

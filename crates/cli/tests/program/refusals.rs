@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 172] = [
+const REFUSED: [&str; 174] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -155,6 +155,8 @@ const REFUSED: [&str; 172] = [
     "bench write --device vfio-user:a --device lab:rosta",
     "device test lab:rosta/fpga1 vfio-user:a",
     "device test lab:nowhere",
+    "bench operations --device lab:minimal --size 4",
+    "bench operations --device lab:minimal --size 8..8K",
     "bench overhead --device kc705",
     "bench packets --device lab:rosta:crosslane/fpga1",
     "bench packets --device lab:minimal --size 0",

@@ -84,6 +84,7 @@ fn rows_have_pages_and_are_compared_too() {
     let folder = folder("rows_have_pages_and_are_compared_too");
     for (name, arguments, figure) in [
         ("overhead", "bench overhead --device lab:kc705:crosslane --rounds 2", "register read"),
+        ("operations", "bench operations --device lab:minimal --rounds 4", "DMA read, ring"),
         ("packets", "bench packets --device lab:minimal --packets 20", "packets"),
         ("sweep", "bench sweep --lab minimal --way write --iterations 2", "generation 3"),
         ("bridge", "bridge bench --lab sbdt:crosslane --size 64K --iterations 1", "pipelined"),

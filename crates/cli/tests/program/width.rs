@@ -32,6 +32,7 @@ const COMMANDS: [&str; 37] = [
     "what-if rosta --move fpga5=rc47a --flow fpga1:fpga5:write:64K --operations 8",
     "tune rosta --flow fpga1:fpga5:write:16K --operations 8",
     "bench overhead --device lab:kc705:crosslane --rounds 4 --large 64K",
+    "bench operations --device lab:minimal --rounds 4",
     "bench packets --device lab:minimal --packets 40",
     "bridge bench --lab sbdt:crosslane --size 1M",
     "bridge providers",

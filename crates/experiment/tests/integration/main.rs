@@ -6,6 +6,7 @@ mod card_transfer;
 mod fuzz_fit;
 mod mmio;
 mod nget;
+mod operations;
 mod overhead;
 #[cfg(not(target_family = "wasm"))] // threads
 mod parts;

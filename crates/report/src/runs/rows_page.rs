@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use crosslane_results::quantity::{mebibytes, megabytes, microseconds, percent, size_words};
 use crosslane_results::{
-    Bench, Bridge, BridgeTransfer, Flow, Overhead, OverheadRow, Overlap, PacketRow, Packets,
-    Stores, Sweep, SweepRow,
+    Bench, Bridge, BridgeTransfer, Flow, OperationRow, Operations, Overhead, OverheadRow, Overlap,
+    PacketRow, Packets, PublishedTime, Stores, Sweep, SweepRow,
 };
 
 use super::run_page::{by_size, flow_names, rate_axis, sizes, why_section};
@@ -60,6 +60,55 @@ pub(super) fn overhead(run: &Overhead) -> (String, Vec<Section>) {
         run.rows.iter().take(2).map(|row| format!("{} {} us", row.what, microseconds(row.bus_ps)));
     let summary = format!("{}.", each.collect::<Vec<_>>().join(", "));
     (summary, vec![Section { title: "Times".to_owned(), blocks }])
+}
+
+/// Columns of small operations.
+pub const OPERATIONS: [Field<OperationRow>; 6] = [
+    ("operation", |row| row.what.clone()),
+    ("bytes:", |row| row.bytes.to_string()),
+    ("data us:", |row| or_none(row.data_ps, microseconds)),
+    ("at the card us:", |row| or_none(row.card_ps, microseconds)),
+    ("known us:", |row| microseconds(row.done.typical_ps)),
+    ("p99 us:", |row| microseconds(row.done.p99_ps)),
+];
+
+/// Formats a published time: `published: DMA read ... of 64 B: 546.0 ns (source)`.
+pub fn published_words(published: &PublishedTime) -> String {
+    let PublishedTime { what, bytes, ps, source } = published;
+    format!("published: {what}, {bytes} B: {:.1} ns ({source})", *ps as f64 / 1e3)
+}
+
+/// Returns the parts of an operation's time: a row for each.
+fn terms_table(row: &OperationRow) -> Table {
+    let mut table =
+        Table::headed("part | ns:").titled(format!("{}, {}", row.what, size_words(row.bytes)));
+    for term in &row.terms {
+        table.row([Cell::from(&*term.what), format!("{:.3}", term.ps as f64 / 1e3).into()]);
+    }
+    table
+}
+
+/// Returns the summary and the sections of small operations.
+pub(super) fn operations(run: &Operations) -> (String, Vec<Section>) {
+    let note = "One at a time. Data: from the program's call until they are at the other end. At \
+                the card: the part of it from the descriptor at the card on. Known: until the \
+                program knows; the median, of which the parts are, and the 99th percentile.";
+    let (note, published) = (note.to_owned(), published_words(&run.published));
+    let rows = Block::Table(Table::of(&OPERATIONS, &run.rows));
+    let blocks = vec![rows, Block::Text(note), Block::Text(published)];
+    let mut sections = vec![Section { title: "Times".to_owned(), blocks }];
+    let split: Vec<Block> = run
+        .rows
+        .iter()
+        .filter(|row| !row.terms.is_empty())
+        .map(|row| Block::Table(terms_table(row)))
+        .collect();
+    if !split.is_empty() {
+        sections.push(Section { title: "Parts".to_owned(), blocks: split });
+    }
+    let each = run.rows.iter().take(2);
+    let each = each.map(|row| format!("{} {} us", row.what, microseconds(row.done.typical_ps)));
+    (format!("{}.", each.collect::<Vec<_>>().join(", ")), sections)
 }
 
 /// Columns of packets.

@@ -50,6 +50,9 @@ pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
         Outcome::Overhead(run) => {
             (format!("bench overhead on {}", run.device), rows_page::overhead(run))
         }
+        Outcome::Operations(run) => {
+            (format!("bench operations on {}", run.device), rows_page::operations(run))
+        }
         Outcome::Packets(run) => {
             (format!("bench packets on {}", run.device), rows_page::packets(run))
         }

@@ -3,8 +3,8 @@
 
 use crosslane_results::quantity::size_words;
 use crosslane_results::{
-    Bench, Better, Bridge, BridgeTransfer, Latencies, Outcome, Overhead, OverheadRow, Packets,
-    Reproduction, Row, ScenarioResult, SingleFigure, Sweep,
+    Bench, Better, Bridge, BridgeTransfer, Latencies, Operations, Outcome, Overhead, OverheadRow,
+    Packets, Reproduction, Row, ScenarioResult, SingleFigure, Sweep,
 };
 
 /// Returns the values of an outcome, in the order of the file.
@@ -14,6 +14,7 @@ pub fn values(outcome: &Outcome) -> Vec<SingleFigure> {
             run.scenarios.iter().flat_map(|scenario| of_scenario(scenario, run)).collect()
         }
         Outcome::Overhead(run) => overhead(run),
+        Outcome::Operations(run) => operations(run),
         Outcome::Packets(run) => packets(run),
         Outcome::Sweep(run) => sweep(run),
         Outcome::Bridge(run) => bridge(run),
@@ -106,6 +107,15 @@ fn reproduction(run: &Reproduction) -> Vec<SingleFigure> {
 fn overhead(run: &Overhead) -> Vec<SingleFigure> {
     let time = |row: &OverheadRow| time("time", row.bus_ps as f64 / 1e6);
     run.rows.iter().map(|row| value(&row.what, row.bytes, time(row))).collect()
+}
+
+fn operations(run: &Operations) -> Vec<SingleFigure> {
+    let values = run.rows.iter().flat_map(|row| {
+        let data = row.data_ps.map(|ps| time("time to the data", ps as f64 / 1e6));
+        let figures = data.into_iter().chain(times(&row.done));
+        figures.map(|figure| value(&row.what, Some(row.bytes), figure))
+    });
+    values.collect()
 }
 
 fn packets(run: &Packets) -> Vec<SingleFigure> {

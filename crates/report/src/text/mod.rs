@@ -49,6 +49,7 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
             _ => flows::transfers(bench, notes, columns),
         },
         Outcome::Overhead(run) => rows::overhead(run, columns),
+        Outcome::Operations(run) => rows::operations(run, columns),
         Outcome::Packets(run) => rows::packets(run, columns),
         Outcome::Sweep(run) => rows::sweep(run, notes.parameters, columns),
         Outcome::Bridge(run) => bridge::bridge(run, columns),

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Single accesses and transfers, sweeps, and stores of a processor into a card's memory.
 
-use crosslane_results::{Bench, Flow, Overhead, OverheadRow, Packets, Stores, Sweep};
+use crosslane_results::{
+    Bench, Flow, Operations, Overhead, OverheadRow, Packets, Stores, Sweep, Term,
+};
 
 use super::why::{last_block, push_bottlenecks};
-use super::{Columns, Notes};
-use crate::runs::rows_page::{OVERHEAD, PACKETS, sweep_table};
+use super::{Columns, Notes, paragraph};
+use crate::runs::rows_page::{OPERATIONS, OVERHEAD, PACKETS, published_words, sweep_table};
 use crate::runs::run_page::{BINARY_RATE, BYTES, ITERATIONS, RATE};
 use crate::table::{Field, Table};
 
@@ -22,6 +24,32 @@ pub fn overhead(run: &Overhead, columns: Columns) -> String {
     let time = if is_lab { "simulated time, and this machine's" } else { "this machine's time" };
     let table = Table::of(&fields, &run.rows).to_text(columns.tables);
     format!("{}, {time}\n\n{table}", run.device)
+}
+
+/// Formats small operations, and the parts of their times.
+pub fn operations(run: &Operations, columns: Columns) -> String {
+    let time = if run.device.starts_with("lab:") { "simulated" } else { "this machine's" };
+    let table = Table::of(&OPERATIONS, &run.rows).to_text(columns.tables);
+    let mut text = format!("{}, {time} time\n\n{table}", run.device);
+    let is_sweep = run
+        .rows
+        .first()
+        .is_some_and(|first| run.rows.iter().filter(|row| row.what == first.what).count() > 1);
+    let split: Vec<_> = run.rows.iter().filter(|row| !row.terms.is_empty()).collect();
+    match (split.is_empty(), is_sweep) {
+        (true, _) => {}
+        (false, true) => text += "\nparts of each time: --json, --report, or a single --size\n",
+        (false, false) => {
+            text += "\nparts of the typical time, ns:\n";
+            for row in split {
+                let part = |term: &Term| format!("{} {:.1}", term.what, term.ps as f64 / 1e3);
+                let parts = row.terms.iter().map(part).collect::<Vec<_>>().join("; ");
+                let line = format!("{}, {} B: {parts}", row.what, row.bytes);
+                text += &paragraph(&line, columns);
+            }
+        }
+    }
+    text + "\n" + &paragraph(&published_words(&run.published), columns)
 }
 
 /// Formats packets by their size.

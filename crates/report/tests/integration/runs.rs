@@ -360,6 +360,21 @@ fn rows_have_pages_with_plots_and_tables() {
     assert_eq!(overhead.title, "bench overhead on lab:kc705");
     assert_eq!(overhead.summary, "register read 1.500 us, large read 2.000 us.");
     assert_eq!(tables(&overhead)[0][1], ["large read", "3", "4000", "2.000", "2000.0", "9.000"]);
+    let operations = page(
+        r#"{"bench": "operations", "device": "lab:kc705", "seed": 1, "version": "1",
+        "rows": [{"what": "DMA read, ring", "rounds": 2, "bytes": 64, "data_ps": 1500000,
+        "card_ps": 900000, "done": {"min_ps": 1, "typical_ps": 1700000, "average_ps": 1,
+        "p99_ps": 1800000, "max_ps": 1}, "terms": [{"what": "fetch", "ps": 601234}]}],
+        "published": {"what": "DMA read", "bytes": 64, "ps": 546000, "source": "a table"}}"#,
+    );
+    assert_eq!(operations.summary, "DMA read, ring 1.700 us.");
+    assert_eq!(
+        tables(&operations),
+        [
+            vec![vec!["DMA read, ring", "64", "1.500", "0.900", "1.700", "1.800"]],
+            vec![vec!["fetch", "601.234"]],
+        ]
+    );
     let sweep = page(
         r#"{"bench": "sweep", "lab": "kc705", "card": "card0", "seed": 1, "version": "1", "rows": [
         {"way": "write", "width": 2, "tags": 4.0, "size_bytes": 1024, "transfer_ns": 2e3,

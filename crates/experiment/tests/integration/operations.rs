@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Single small operations in a lab: exact, as its time is simulated.
+
+use crosslane_driver::Device;
+use crosslane_experiment::{CardLink, OperationOptions, operations, published_read};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::units::HostId;
+use crosslane_results::OperationRow;
+
+fn measured(lab: &str, card: &str, options: &OperationOptions) -> Vec<OperationRow> {
+    let lab = Lab::load(lab).unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    let bus = simulation.bus(HostId(0));
+    let link = CardLink::of(&simulation, card);
+    let run = simulation.run("operations", async {
+        let device = Device::open_by_name(bus.clone(), card).await.unwrap();
+        operations(&device, link.as_ref(), options).await.unwrap()
+    });
+    run.unwrap()
+}
+
+fn row<'a>(rows: &'a [OperationRow], what: &str) -> &'a OperationRow {
+    rows.iter().find(|row| row.what == what).unwrap()
+}
+
+#[test]
+fn published_time_is_the_least_of_its_table() {
+    let table = include_str!("../../../../labs/published/pciebench-systems.csv");
+    let rows = table.lines().filter(|line| line.contains(",LAT_DMA_RD,median,warm,8192,64,"));
+    let times: Vec<u64> = rows
+        .map(|line| line.split("B,").nth(1).unwrap().split(',').next().unwrap().parse().unwrap())
+        .collect();
+    let published = published_read();
+    assert_eq!(times.iter().min(), Some(&(published.ps / 1000)), "{times:?}");
+    assert_eq!(published.bytes, 64);
+}
+
+#[test]
+fn impossible_sizes_are_refused() {
+    let lab = Lab::load("minimal").unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    let bus = simulation.bus(HostId(0));
+    let run = simulation.run("operations", async {
+        let device = Device::open_by_name(bus.clone(), "card0").await.unwrap();
+        let refused = |size| {
+            let device = device.clone();
+            async move {
+                let options = OperationOptions::default().with_sizes(vec![size]);
+                operations(&device, None, &options).await.unwrap_err().to_string()
+            }
+        };
+        [refused(4).await, refused(12).await, refused(8192).await]
+    });
+    for error in run.unwrap() {
+        assert!(error.contains("a multiple of 8 B from 8 to 4096"), "{error}");
+    }
+}
+
+#[test]
+fn parts_add_up_to_the_time_at_every_size() {
+    let options = OperationOptions::default().with_sizes(vec![8, 512, 4096]).with_rounds(3);
+    for (lab, card) in [("rosta", "fpga1"), ("pciebench", "nfp"), ("minimal", "card0")] {
+        let rows = measured(lab, card, &options);
+        let names: Vec<&str> = rows.iter().map(|row| row.what.as_str()).collect();
+        assert!(
+            names.contains(&"DMA write, table") && names.contains(&"register read"),
+            "{names:?}"
+        );
+        for row in &rows {
+            let sum: u64 = row.terms.iter().map(|term| term.ps).sum();
+            assert_eq!(sum, row.done.typical_ps, "{lab}: {row:?}");
+            assert!(row.data_ps.unwrap() <= row.done.typical_ps, "{lab}: {row:?}");
+        }
+        // Without a fetch the card has the descriptor sooner, and works on it as long.
+        for way in ["read", "write"] {
+            let [ring, table] = ["ring", "table"].map(|it| row(&rows, &format!("DMA {way}, {it}")));
+            assert_eq!(
+                (ring.terms.len(), table.terms.len()),
+                (if way == "read" { 8 } else { 7 }, if way == "read" { 6 } else { 5 })
+            );
+        }
+    }
+}
+
+/// The lab's constants, in picoseconds: 100 ns in and out of each port, 1 ns of flight, clocks of
+/// 4 ns, 130/128 of 0.25 ns for each byte of Gen3 x4.
+#[test]
+fn parts_of_a_read_follow_from_constants_of_the_lab() {
+    let rows = measured("minimal", "card0", &OperationOptions::default());
+    let read = row(&rows, "DMA read, ring");
+    let wire = |bytes: u64| (bytes * 1_000 * 130).div_ceil(4 * 128);
+    let (port, flight, clock) = (100_000, 1_000, 4_000);
+    // Of host memory: the request is 20 B on the wire, its completion 20 B more than the data.
+    let fetched = |bytes| wire(20) + flight + port + 200_000 + port + wire(20 + bytes);
+    let expected = [
+        // The descriptor of 32 B is stored into the ring at 10 GB/s.
+        ("call to the doorbell", 3_200 + port + wire(24)),
+        ("card, to the fetch", flight + port + 7 * clock + port),
+        ("fetch", fetched(32)),
+        // One of the clocks is that of the fetched descriptor.
+        ("card, to the read", flight + port + 12 * clock + port),
+        ("read", fetched(64)),
+        ("card, to the stream", flight + port + 11 * clock),
+        ("status leaves", port + wire(52)),
+        ("status to the program", flight + port + 100_000),
+    ];
+    let found: Vec<(&str, u64)> =
+        read.terms.iter().map(|term| (term.what.as_str(), term.ps)).collect();
+    assert_eq!(found, expected);
+}
