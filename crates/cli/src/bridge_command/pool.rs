@@ -65,9 +65,10 @@ pub fn run(arguments: &PoolArguments) -> Result<()> {
 }
 
 fn text(pool: &[PoolServer]) -> String {
-    let head =
-        "server | card | kind | memory B | transfers | moved B | slots to | from | of | free B";
-    let mut table = Table::headed(head);
+    let head = "server | card | kind | memory B: | transfers: | moved B: | slots: | free to: | \
+                free from: | free B:";
+    let mut table =
+        Table::headed(head).least_first(&["free from", "free to", "slots", "free B", "kind"]);
     let mut errors = String::new();
     for PoolServer { server, survey, error, .. } in pool {
         for card in survey.iter().flat_map(|survey| &survey.cards) {
@@ -85,9 +86,9 @@ fn text(pool: &[PoolServer]) -> String {
                 memory,
                 card.transfers.to_string(),
                 card.moved_bytes.to_string(),
+                card.slots.to_string(),
                 to.to_string(),
                 from.to_string(),
-                card.slots.to_string(),
                 free.to_string(),
             ]);
         }
@@ -95,5 +96,6 @@ fn text(pool: &[PoolServer]) -> String {
             errors += &format!("{server}: {error}\n");
         }
     }
-    format!("{}{errors}", shown(&table))
+    let cards = if table.rows.is_empty() { String::new() } else { shown(&table) };
+    format!("{cards}{errors}")
 }
