@@ -4,6 +4,7 @@
 use crosslane::bridge::messages::{Survey, one_line};
 use crosslane::results::SCHEMA;
 use crosslane_report::Table;
+use crosslane_report::text::without_error_numbers;
 use serde::Serialize;
 
 use super::arguments::PoolArguments;
@@ -93,7 +94,7 @@ fn text(pool: &[PoolServer]) -> String {
             ]);
         }
         if let Some(error) = error {
-            errors += &format!("{server}: {error}\n");
+            errors += &format!("{server}: {}\n", without_error_numbers(error));
         }
     }
     let cards = if table.rows.is_empty() { String::new() } else { shown(&table) };
