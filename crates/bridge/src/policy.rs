@@ -344,7 +344,7 @@ fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed> {
             };
             Ok(Allowed { server, card, from, end, access })
         }
-        _ => Err(bad(place, format!("how many bytes of {card} it may use is not said"))),
+        _ => Err(bad(place, format!("access to {card} needs bytes, how many of its memory"))),
     }
 }
 
@@ -596,7 +596,7 @@ mod tests {
         let with = |allow: &str| client(&format!("key_file = 'k'\n[[client.allow]]\n{allow}"));
         assert_eq!(
             with("card = 'c'\naccess = 'read'"),
-            "policy.toml: client a: how many bytes of c it may use is not said"
+            "policy.toml: client a: access to c needs bytes, how many of its memory"
         );
         assert_eq!(
             with("card = 'c'\naccess = 'stream'\nfrom = 1"),

@@ -46,12 +46,12 @@ mod workload;
 use std::process::ExitCode;
 
 use arguments::{BenchCommand, Cli, Command};
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 use error::{CommandError, Result};
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|shown| match shown.kind() {
+    let cli = parsed().unwrap_or_else(|shown| match shown.kind() {
         ErrorKind::DisplayVersion => print_version(&shown),
         _ => shown.exit(),
     });
@@ -64,6 +64,30 @@ fn main() -> ExitCode {
             error.exit_code()
         }
     }
+}
+
+/// Parses the command line. Paragraphs of help pages are one line each, so that they fill the
+/// terminal, however wide it is.
+fn parsed() -> Result<Cli, clap::Error> {
+    let mut command = unfolded(Cli::command());
+    let mut matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// Joins the lines of each paragraph behind the options of a command and of those below it, but of
+/// lists, tables and examples.
+fn unfolded(mut command: clap::Command) -> clap::Command {
+    if let Some(text) = command.get_after_help().map(ToString::to_string) {
+        let joined = |paragraph: &str| match manual_command::is_laid_out(paragraph) {
+            true => paragraph.to_owned(),
+            false => paragraph.lines().collect::<Vec<_>>().join(" "),
+        };
+        let paragraphs: Vec<String> = text.split("\n\n").map(joined).collect();
+        command = command.after_help(paragraphs.join("\n\n"));
+    }
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, unfolded))
 }
 
 /// Prints the version, then the networks that are in the program: libfabric is looked for only here

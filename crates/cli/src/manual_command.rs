@@ -108,7 +108,7 @@ fn usage(command: &Command) -> String {
 }
 
 /// Whether the lines of a paragraph are to stay as they are: a list or a table.
-fn is_laid_out(paragraph: &str) -> bool {
+pub(crate) fn is_laid_out(paragraph: &str) -> bool {
     paragraph.lines().any(|line| line.starts_with(' '))
 }
 

@@ -228,33 +228,39 @@ fn forbidding(lab: &Lab, host: &Host, allowed: &[&PeersInstance]) -> Option<LabR
         let names: Vec<&str> = endpoints.map(|endpoint| endpoint.node.as_str()).collect();
         (!names.is_empty()).then(|| (port.socket.unwrap_or(0), names.join(", ")))
     });
-    let mut ports: Vec<(u16, String)> = ports.collect();
+    let ports: Vec<(u16, String)> = ports.collect();
     let (within, between) = (part.parameters.peer_to_peer, part.parameters.sockets);
     let between = between.map(|sockets| sockets.peer_to_peer);
-    let (what, key) = match (within, between) {
-        (PeerToPeer::Forbidden, _) => ("its root ports", &part.peer_to_peer_keys[0]),
+    let apart = |names: Vec<String>| (names.len() > 1).then(|| names.join(" | "));
+    let mut of_sockets: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+    for (socket, names) in &ports {
+        of_sockets.entry(*socket).or_default().push(names.clone());
+    }
+    let (what, key, names) = match (within, between) {
+        (PeerToPeer::Forbidden, Some(PeerToPeer::Allowed { .. })) => {
+            // Those of different sockets reach each other.
+            let names: Vec<String> = of_sockets.into_values().filter_map(apart).collect();
+            let names = (!names.is_empty()).then(|| names.join("; "));
+            ("root ports of one socket", &part.peer_to_peer_keys[0], names)
+        }
+        (PeerToPeer::Forbidden, _) => {
+            let names = apart(ports.into_iter().map(|(_, names)| names).collect());
+            ("its root ports", &part.peer_to_peer_keys[0], names)
+        }
         (_, Some(PeerToPeer::Forbidden)) => {
             // All of a socket reach each other.
-            let mut of_sockets: BTreeMap<u16, Vec<String>> = BTreeMap::new();
-            for (socket, names) in ports {
-                of_sockets.entry(socket).or_default().push(names);
-            }
-            let joined = of_sockets.into_iter();
-            ports = joined.map(|(socket, names)| (socket, names.join(", "))).collect();
-            ("root ports of different sockets", &part.peer_to_peer_keys[1])
+            let names = of_sockets.into_values().map(|names| names.join(", "));
+            let names = apart(names.collect());
+            ("root ports of different sockets", &part.peer_to_peer_keys[1], names)
         }
         _ => return None,
     };
-    if ports.len() < 2 {
-        return None;
-    }
-    let names: Vec<String> = ports.into_iter().map(|(_, names)| names).collect();
+    let names = names?;
     let except = allowed.iter().map(|it| format!("; but {} and {} do", it.first, it.second));
     let except: String = except.collect();
     let sentence = format!(
         "{NODES} forbids peer-to-peer between {what} ({key} is false), so that these do not reach \
-         each other: {}{except}",
-        names.join(" | ")
+         each other: {names}{except}"
     );
     Some(remark(LabRemarkKind::ForbiddenPeers, &host.name, sentence))
 }

@@ -11,7 +11,8 @@ use crosslane_host::{
 };
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::RoutingId;
-use crosslane_regs::Field;
+use crosslane_regs::engine::global;
+use crosslane_regs::{Field, memory_card, network_processor};
 
 use crate::buffer::{Buffer, Retired};
 use crate::error::{DriverError, Result};
@@ -19,6 +20,13 @@ use crate::ports::LOW_HALF;
 
 /// BAR of the registers, in every circuit.
 pub(crate) const REGISTER_BAR: u8 = 0;
+
+/// First registers of the circuits that the driver knows, with their names in errors.
+const KNOWN: [(u32, &str); 3] = [
+    (global::ID_RESET, "an engine"),
+    (memory_card::ID_RESET, "a memory card"),
+    (network_processor::ID_RESET, "a network processor"),
+];
 
 /// Parts of a circuit that the driver checks before it uses it.
 pub(crate) struct Circuit {
@@ -120,8 +128,10 @@ impl Access {
         let Circuit { name, id: (register, want), .. } = *circuit;
         let id = self.read(bus, register).await?;
         if id != want {
+            let found = KNOWN.iter().find(|(known, _)| *known == id);
+            let found = found.map_or_else(String::new, |(_, of)| format!(", that of {of},"));
             let problem =
-                format!("it has no {name}: its first register is {id:#x} and not {want:#x}");
+                format!("it has no {name}: its first register is {id:#x}{found} and not {want:#x}");
             return Err(self.refused(Unsupported, problem));
         }
         let (register, version) = circuit.version;

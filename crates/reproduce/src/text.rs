@@ -89,7 +89,7 @@ pub fn validation(set: &ValidatedSet, columns: Columns) -> String {
         let _ = writeln!(text, "  {what}: worst error {worst}, median {median:.1} %");
     }
     if !set.outside.is_empty() {
-        let outside = set.outside.join(", ");
+        let outside = set.outside.join("; ");
         let _ = writeln!(text, "  out of tolerance: {outside}");
     }
     if !set.measured.is_empty() {

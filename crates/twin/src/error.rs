@@ -28,8 +28,8 @@ pub enum DumpError {
     },
     /// A file is not a dump of a known kind.
     #[error(
-        "cannot read {}: it is none of a listing of `lspci -vvv` or `lspci -t`, a folder or tar \
-         file of /sys/bus/pci, the XML or text of hwloc, the XML of NCCL, and a matrix of \
+        "cannot read {}: it is neither a listing of `lspci -vvv` or `lspci -t`, nor a folder or \
+         tar file of /sys/bus/pci, the XML or text of hwloc, the XML of NCCL, or a matrix of \
          `nvidia-smi topo -m`",
         path.display()
     )]

@@ -75,7 +75,10 @@ impl Control {
     /// # Errors
     /// A path that is taken, or at which no socket can be made.
     pub fn listen(path: &Path) -> Result<Self> {
-        let failed = |error| CommandError::Failed(format!("--control {}: {error}", path.display()));
+        let failed = |error| {
+            let place = path.display();
+            CommandError::Failed(format!("--control {place}: cannot listen there: {error}"))
+        };
         free(path).map_err(failed)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
@@ -191,7 +194,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 fn asked(ControlArguments { control }: &ControlArguments, request: &Request) -> Result<Answer> {
     let path = control.display();
     let failed = |error: std::io::Error| CommandError::Failed(format!("{path}: {error}"));
-    let mut stream = UnixStream::connect(control).map_err(failed)?;
+    let mut stream = UnixStream::connect(control)
+        .map_err(|error| CommandError::Failed(format!("{path}: cannot reach a server: {error}")))?;
     if !is_own(&stream).map_err(failed)? {
         return Err(usage(format!("{path}: the server there is another user's")));
     }

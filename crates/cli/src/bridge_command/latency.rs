@@ -130,7 +130,8 @@ pub struct Latencies<'a> {
 
 /// Formats them for people.
 pub fn text(latencies: &[Latency], place: &str) -> String {
-    let head = "path | B | part | n | min us | p50 us | p90 us | p99 us | p99.9 us | max us";
+    let head = "path | B: | part | n: | min us: | p50 us: | p90 us: | p99 us: | p99.9 us: | \
+                max us:";
     let mut table = Table::headed(head);
     for it in latencies {
         let times = [it.min_us, it.p50_us, it.p90_us, it.p99_us, it.p999_us, it.max_us];

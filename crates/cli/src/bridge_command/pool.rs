@@ -4,6 +4,7 @@
 use crosslane::bridge::messages::{Survey, one_line};
 use crosslane::results::SCHEMA;
 use crosslane_report::Table;
+use crosslane_report::text::without_error_numbers;
 use serde::Serialize;
 
 use super::arguments::PoolArguments;
@@ -65,9 +66,10 @@ pub fn run(arguments: &PoolArguments) -> Result<()> {
 }
 
 fn text(pool: &[PoolServer]) -> String {
-    let head =
-        "server | card | kind | memory B | transfers | moved B | slots to | from | of | free B";
-    let mut table = Table::headed(head);
+    let head = "server | card | kind | memory B: | transfers: | moved B: | slots: | free to: | \
+                free from: | free B:";
+    let mut table =
+        Table::headed(head).least_first(&["free from", "free to", "slots", "free B", "kind"]);
     let mut errors = String::new();
     for PoolServer { server, survey, error, .. } in pool {
         for card in survey.iter().flat_map(|survey| &survey.cards) {
@@ -85,15 +87,16 @@ fn text(pool: &[PoolServer]) -> String {
                 memory,
                 card.transfers.to_string(),
                 card.moved_bytes.to_string(),
+                card.slots.to_string(),
                 to.to_string(),
                 from.to_string(),
-                card.slots.to_string(),
                 free.to_string(),
             ]);
         }
         if let Some(error) = error {
-            errors += &format!("{server}: {error}\n");
+            errors += &format!("{server}: {}\n", without_error_numbers(error));
         }
     }
-    format!("{}{errors}", shown(&table))
+    let cards = if table.rows.is_empty() { String::new() } else { shown(&table) };
+    format!("{cards}{errors}")
 }

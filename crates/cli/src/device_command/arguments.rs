@@ -90,7 +90,7 @@ pub struct TestArguments {
     /// The cards.
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
-    /// Bytes of the longest transfer.
+    /// Bytes of the longest transfer; those of up to 1 MiB are made in any case.
     #[arg(long, value_name = "SIZE", default_value = "64M",
         value_parser = crate::overhead_command::parse_words)]
     pub largest: u64,

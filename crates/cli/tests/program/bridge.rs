@@ -226,6 +226,9 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
     let cards = "--device mem:64K --device zero=null: --listen 127.0.0.1:0 --network tls";
     let server = Server::with(command, &format!("{cards} --log json --metrics {metrics}"));
     assert!(heard().contains("READY=1"));
+    // The unit in the packages listens to it.
+    let unit = include_str!("../../../../packaging/systemd/crosslane-bridge.service");
+    assert!(["Type=notify\n", "WatchdogSec="].iter().all(|key| unit.contains(key)), "{unit}");
     assert!([heard(), heard()].iter().all(|message| message.contains("WATCHDOG=1")));
     let sent = file(&folder, "sent", 4096);
     succeed(client(format!("put {sent} {}/fpga0 --network tls", server.address)));
@@ -254,6 +257,11 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
         Run::of(&mut client(format!("pool {} 127.0.0.1:9 --network tls", server.address)));
     assert_eq!(code, 1, "{stdout}");
     assert!(stdout.contains("zero") && stdout.contains("127.0.0.1:9: "), "{stdout}");
+    // A narrow terminal leaves columns out before it cuts an address in two.
+    let mut narrow = client(format!("pool {} --network tls", server.address));
+    let page = Run::of(narrow.env("COLUMNS", "80")).stdout;
+    let of_server = page.lines().filter(|line| line.starts_with(&format!("{}  ", server.address)));
+    assert_eq!((of_server.count(), page.lines().count()), (2, 4), "{page}");
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn doctor_never_proposes_what_the_system_uses() {
         fake.add(&system_device(address, vendor, class, driver));
         let text = page(&fake, &format!("doctor {address}"));
         assert!(!text.contains(&format!("device bind {address}")), "{text}");
-        let words = format!("that {driver} drives: taken away, the system has it no longer");
+        let words = format!("that {driver} drives: the system loses it if it is taken away");
         assert!(text.contains(&words), "{text}");
         let refused = on(&fake, &format!("bind {address}"));
         assert!(refused.code == 1 && refused.stderr.contains(&words), "{refused:?}");

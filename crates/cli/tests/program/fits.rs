@@ -92,7 +92,7 @@ fn a_file_that_cannot_be_fitted_is_answered_with_its_line() {
         ("", "measured.csv, line 1: it is empty"),
         ("bytes,us\n1024,\n", "measured.csv, line 2: us \"\" is not a number more than 0"),
         ("bytes,us\n1024,5,6\n", "measured.csv, line 2: 3 fields; the heading has 2"),
-        ("bytes,us\n1024,5\n1024,6\n", "measured.csv, line 2: no line can be put through"),
+        ("bytes,us\n1024,5\n1024,6\n", "measured.csv, line 2: cannot put a line through"),
     ] {
         fs::write(&file, text).unwrap();
         assert_refused(&format!("fit {}", file.display()), 1, complaint);

@@ -160,5 +160,5 @@ fn a_listing_becomes_a_lab() {
     let error = run(&import).stderr;
     assert!(error.contains("is not a lab file that crosslane has written"), "{error}");
     let error = run(&format!("lab import {}", lab.display())).stderr;
-    assert!(error.contains("none of a listing of `lspci -vvv`"), "{error}");
+    assert!(error.contains("neither a listing of `lspci -vvv`"), "{error}");
 }

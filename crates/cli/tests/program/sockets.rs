@@ -73,6 +73,29 @@ fn pages_and_matrix_know_sockets() {
     assert_refused(&flow, 1, "between root ports of different sockets: part.host.hop.peer_to_peer");
 }
 
+/// Sockets that pass peers on to each other, but not within each: cards of one socket are named.
+#[test]
+fn lab_check_names_peers_of_one_socket() {
+    let lab = two_sockets("lab_check_names_peers_of_one_socket", "20", "true");
+    let text = std::fs::read_to_string(&lab).unwrap();
+    let mut text = text.replace(
+        "allowed = { value = true, source = \"assumption: as most desktop hosts\" }",
+        "allowed = { value = false, source = \"assumption: as most desktop hosts\" }",
+    );
+    std::fs::write(&lab, &text).unwrap();
+    assert!(!stdout_of(&format!("lab check {lab}")).contains("forbids"), "none share a socket");
+    text.push_str(
+        "\n[[endpoint]]\nname = \"card2\"\npart = \"card\"\n\n\
+         [[link]]\nupper = \"host0\"\nsocket = 1\nlower = \"card2\"\npart = \"slot\"\n",
+    );
+    std::fs::write(&lab, &text).unwrap();
+    let page = stdout_of(&format!("lab check {lab}"));
+    let sentence = "note: host0 forbids peer-to-peer between root ports of one socket \
+                    (part.host.peer_to_peer.allowed is false), so that these do not reach each \
+                    other: card1 | card2";
+    assert!(page.contains(sentence), "{page}");
+}
+
 #[test]
 fn flows_name_the_memory_and_the_cores() {
     let lab = two_sockets("flows_name_the_memory_and_the_cores", "20", "true");

@@ -71,6 +71,17 @@ fn every_line_fits_80_columns() {
     }
 }
 
+/// The sentences of help pages are folded where the terminal ends, not where the source is.
+#[test]
+fn help_pages_fill_80_columns() {
+    let page = printed("bench --help", "80");
+    assert_fits("bench --help", &page);
+    let sentences = "\n`mmio` needs a memory card, `nget` and `halo` need network processors, \
+                     `traffic`\nruns between any endpoints of a lab; all others need a DMA engine. \
+                     All but\n";
+    assert!(page.contains(sentences), "{page}");
+}
+
 #[test]
 fn files_that_are_read_fit_80_columns() {
     let folder = folder("files_that_are_read_fit_80_columns");

@@ -143,7 +143,9 @@ impl Applied {
             return Err(nobody(name, "host, switch or endpoint", nodes));
         }
         let number = value.parse::<f64>().ok().filter(|value| value.is_finite());
-        let number = number.ok_or_else(|| format!("{value} is not a number"))?;
+        let number = number.ok_or_else(|| {
+            format!("{value} is not a number, and others are changed in the lab file only")
+        })?;
         let lab = self.lab.with_constant(path, number);
         self.lab = lab.map_err(|error| error.problem.to_string())?;
         Ok(())

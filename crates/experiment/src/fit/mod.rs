@@ -105,7 +105,7 @@ fn fit(
 /// measured with several, and one over everything where there are several sizes.
 ///
 /// # Errors
-/// A series that no line can be put through: the place of its first record.
+/// The error of a series without a line.
 pub fn fits(measurements: &Measurements) -> Result<Vec<Fit>, FitError> {
     let theory = measurements.theory_bytes_per_second();
     let mut fits = Vec::new();
@@ -134,8 +134,8 @@ pub fn fits(measurements: &Measurements) -> Result<Vec<Fit>, FitError> {
 fn no_line(series: &str) -> String {
     let of = if series.is_empty() { String::new() } else { format!(" of {series}") };
     format!(
-        "no line can be put through the records{of} from here on: two sizes, or two rates of a \
-         link, are needed"
+        "cannot put a line through the records{of} that begin here: they need two sizes, or two \
+         rates of a link"
     )
 }
 
@@ -201,8 +201,8 @@ mod tests {
         let error = fits(&Measurements::parse("x.csv", text).unwrap()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "x.csv, line 4: no line can be put through the records of down from here on: two \
-             sizes, or two rates of a link, are needed"
+            "x.csv, line 4: cannot put a line through the records of down that begin here: they \
+             need two sizes, or two rates of a link"
         );
     }
 

@@ -81,7 +81,12 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         _ => None,
     };
     let own = |transfer: &Transfer| ways.peers(spots.file, transfer);
-    for index in ways.hosts(|transfer| passes(transfer) && own(transfer).is_none()) {
+    let passes = |transfer: &Transfer, of_sockets: bool| {
+        passes(transfer)
+            && own(transfer).is_none()
+            && ways.crosses_sockets(spots.file, transfer) == of_sockets
+    };
+    for index in ways.hosts(|transfer| passes(transfer, false)) {
         let host = &spots.file.hosts[index];
         let words = match host.part.parameters.peer_to_peer {
             PeerToPeer::Allowed { latency, bytes_per_second: rate } if rate.is_infinite() => {
@@ -93,6 +98,15 @@ fn between_root_ports(spots: &mut Spots<'_>) {
         let Some(words) = words else { continue };
         spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", move |part| {
             part.parameters.peer_to_peer = AT_ONCE;
+        });
+    }
+    for index in ways.hosts(|transfer| passes(transfer, true)) {
+        let Some(sockets) = spots.file.hosts[index].part.parameters.sockets else { continue };
+        let Some(words) = words_of(sockets.peer_to_peer) else { continue };
+        let words = format!("{words} root ports of different sockets");
+        spots.host(index, LimitKind::PeerToPeer, words, "any rate, at once", move |part| {
+            let Some(sockets) = &mut part.parameters.sockets else { return };
+            sockets.peer_to_peer = AT_ONCE;
         });
     }
     let mut pairs: Vec<usize> = ways.transfers.iter().filter_map(own).collect();
@@ -146,9 +160,6 @@ fn between_sockets(spots: &mut Spots<'_>) {
         spots.host(index, LimitKind::SocketHop, words, "any rate, at once", |part| {
             let Some(sockets) = &mut part.parameters.sockets else { return };
             sockets.hop = sockets.hop.fastest();
-            if sockets.peer_to_peer != PeerToPeer::Forbidden {
-                sockets.peer_to_peer = AT_ONCE;
-            }
         });
     }
 }

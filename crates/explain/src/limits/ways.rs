@@ -267,6 +267,16 @@ impl Ways {
         })
     }
 
+    /// Returns whether requests of a transfer come in at a root port of one socket and leave by one
+    /// of another.
+    pub fn crosses_sockets(&self, file: &LabFile, transfer: &Transfer) -> bool {
+        transfer.requests.windows(2).any(|pair| {
+            let is_root = matches!(self.ends(pair[0]).1.parameters, PortRef::Root(_));
+            let socket = |direction| file.links[link_of(direction)].socket;
+            is_root && socket(pair[0]) != socket(pair[1])
+        })
+    }
+
     /// Lists the links that TLPs of the run cross, in the order of the lab file.
     pub fn links(&self) -> Vec<usize> {
         let mut links: Vec<usize> =

@@ -375,8 +375,12 @@ fn check_name(table: &Table<'_>, key: &str, name: &Word) -> Result<()> {
             format!("{}.{key}", table.path())
         },
         problem: format!(
-            "\"{}\" is not a name; a name is 1 to {MAX_NAME_BYTES} letters, digits, - and _",
-            name.text
+            "\"{}\" is not a name; a name is 1 to {MAX_NAME_BYTES} letters, digits, - and _{}",
+            name.text,
+            match key == "upper" && name.text.contains('.') {
+                true => "; the port's socket and name have the keys socket and upper_port",
+                false => "",
+            }
         ),
     };
     Err(table.source.error(name.span.clone(), table.path(), problem))

@@ -22,7 +22,7 @@ TOML. `labs/minimal.toml` is the file to copy. `part.ENDPOINT` stands for any pa
 A constant is `{ value = ..., source = \"...\" }`, where the source begins with what kind it is:
 `clause:` (of the specification), `data sheet:`, `document:` (a publication, such as the paper that
 the lab reproduces), `sysfs:` (read from a machine), `fit:` (and to what) or `assumption:` (and
-why). Names, sentences, lists and wishes have no source. The unit is the end of the key: `_ns`,
+why). Names, sentences, lists and settings have no source. The unit is the end of the key: `_ns`,
 `_bytes`, `_gb_per_s` (10^9 bytes). Times are at most 1000 s, rates 10^-6 to 10^6 GB/s.
 
 A number that nobody publishes may have a range beside its value, within the same bounds:
@@ -115,7 +115,7 @@ impl Kind {
         match self {
             Self::Name => "name".into(),
             Self::Sentence => "sentence".into(),
-            Self::Wish => "wish, true or false".into(),
+            Self::Wish => "setting, true or false".into(),
             Self::Number => "number".into(),
             Self::Numbers(least, most) => between("list of whole numbers", least, most),
             Self::Ids => "list of PCI IDs, as `8086:2f02` and `8086:2f04-2f0b`".into(),

@@ -49,6 +49,7 @@ const CHANGES: &[(&str, &str)] = &[
     ("[[endpoint]]\n", "[[endpoint]]\nname = \"idle\"\npart = \"card\"\n[[endpoint]]\n"),
     ("lower = \"card0\"", "lower = \"card1\""),
     ("upper = \"host0\"", "upper = \"server\""),
+    ("upper = \"host0\"", "upper = \"host0.numa1\""),
     ("part = \"card\"", "part = \"cart\""),
     // A rate that the part does not have.
     ("\nwidth = { value = 4", "\nwidth = { value = 8"),

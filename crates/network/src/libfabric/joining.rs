@@ -123,7 +123,8 @@ impl State {
     fn ring_at(&mut self, kind: Kind, to: SocketAddr) -> Result<Newcomer, String> {
         let door = Door::connect(kind, to).map_err(|error| match (kind, error) {
             (Kind::Local, Errno::CONNREFUSED) => {
-                "no program of this machine listens there with shm (with tcp, perhaps)".into()
+                "no program of this machine listens there with shm (with tls or tcp, perhaps)"
+                    .into()
             }
             (Kind::Local, Errno::AGAIN) => "too many connect there at once".into(),
             (_, error) => error.to_string(),

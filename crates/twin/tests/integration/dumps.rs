@@ -343,8 +343,8 @@ fn what_is_no_dump_is_named() {
         path
     };
     let refusals = [
-        (file("poem.txt", b"roses are red\n"), "none of a listing of `lspci -vvv`"),
-        (file("empty", b""), "none of a listing"),
+        (file("poem.txt", b"roses are red\n"), "neither a listing of `lspci -vvv`"),
+        (file("empty", b""), "neither a listing"),
         (file("page.xml", b"<html></html>"), "page.xml:1: <html> is the root of neither"),
         (file("cut.xml", b"<system><cpu>"), "cut.xml:1"),
         (
@@ -353,7 +353,7 @@ fn what_is_no_dump_is_named() {
         ),
         (file("dump.bz2", b"BZh91AY&SY"), "unpack it with bunzip2 first"),
         (folder.join("missing"), "No such file"),
-        (scratch("what_is_no_dump_empty"), "none of a listing"),
+        (scratch("what_is_no_dump_empty"), "neither a listing"),
     ];
     for (path, words) in refusals {
         let error = read(&[path]).unwrap_err().to_string();

@@ -115,7 +115,7 @@ fn why_not_given_up(function: &PciFunction) -> Option<String> {
     let words = function.class_words();
     function.is_of_the_system().then(|| {
         format!(
-            "it is {} {words} that {driver} drives: taken away, the system has it no longer",
+            "it is {} {words} that {driver} drives: the system loses it if it is taken away",
             if words.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" },
         )
     })

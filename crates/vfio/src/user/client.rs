@@ -164,9 +164,9 @@ impl Client {
         connect(&socket, &address).map_err(|errno| {
             let remedy = match errno {
                 Errno::NOENT | Errno::CONNREFUSED => {
-                    "is its server running? crosslane lab serve LAB --device NAME --socket PATH"
+                    "Is its server running? crosslane lab serve LAB --device NAME --socket PATH"
                 }
-                Errno::AGAIN => "has it another client?",
+                Errno::AGAIN => "Has it another client?",
                 _ => "",
             };
             failed("connecting to the server", errno, remedy)
@@ -197,7 +197,7 @@ impl Client {
         let reply = client.request(Command::Version, &ours.encode(), &[], what);
         let reply = reply.map_err(|error| match error {
             FunctionError::Refused { errno, .. } if errno == Errno::BUSY.raw_os_error() => {
-                let remedy = "another client has the device, and does not give way";
+                let remedy = "Another client has the device, and does not give way";
                 failed("opening the device", Errno::BUSY, remedy)
             }
             error => error,
@@ -277,7 +277,7 @@ impl Client {
             return Err(self.malformed(what, why));
         }
         if reply.lacks_descriptors {
-            let remedy = "raise the limit of open files (ulimit -n)";
+            let remedy = "Raise the limit of open files (ulimit -n)";
             return Err(FunctionError::system(self.name(), what, Errno::MFILE, remedy));
         }
         if reply.header.is_refusal() {

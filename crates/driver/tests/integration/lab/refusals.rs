@@ -3,8 +3,8 @@
 //! The sentences of each test are in its snapshot, in the order of the requests.
 
 use crosslane_driver::{
-    Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, StreamSource, Target, Transfer,
+    Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, MemoryCard,
+    Notification, PeerOptions, StreamSource, Target, Transfer,
 };
 use crosslane_host::{Bus, ErrorKind, PageSize};
 use crosslane_pcie::units::{BusAddress, RoutingId};
@@ -191,6 +191,16 @@ fn an_endpoint_that_is_no_engine() {
         use crosslane_pcie::config::registers::{COMMAND, COMMAND_BUS_MASTER};
         let command = bus.config_read(function(&bus, "fpga1"), COMMAND).unwrap();
         assert_eq!(command & COMMAND_BUS_MASTER, 0);
+    });
+}
+
+#[test]
+fn an_engine_that_is_taken_for_a_memory_card() {
+    run(&simulation("rosta:crosslane"), async |bus| {
+        let error = MemoryCard::open_by_name(bus, "fpga1").await.unwrap_err();
+        let sentence = "fpga1: it has no memory card: its first register is 0x584c4e45, that of \
+                        an engine, and not 0x4d4c5243";
+        assert_eq!(error.to_string(), sentence);
     });
 }
 

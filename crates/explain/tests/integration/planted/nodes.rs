@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crosslane_experiment::{Options, Workload};
 use crosslane_fabric::FlowKind;
-use crosslane_fabric::parameters::{CrossbarParameters, PeerReadParameters, PeerToPeer as Passing};
+use crosslane_fabric::parameters::{
+    CrossbarParameters, HopParameters, PeerReadParameters, PeerToPeer as Passing, SocketParameters,
+};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::LimitKind::{
     AcsRedirect, Crossbar, EndpointLatency, LoadsInFlight, PeerReads, PeerToPeer, Processor,
@@ -38,6 +40,27 @@ fn peers_at_two_root_ports() {
     let (slow, none) = (Picoseconds::from_ns(200), Picoseconds::ZERO);
     let planted = Planted { case: run(slow, 1e9), without: run(none, f64::INFINITY), base: &PEERS };
     let words = "the 1 GB/s that host0 passes on between its root ports";
+    planted.is_named(PeerToPeer, "host0", words);
+}
+
+/// The rate of peers between sockets limits them, not the faster hop, which they pass too.
+#[test]
+fn peers_at_two_sockets() {
+    let run = |bytes_per_second| {
+        let hop = HopParameters { latency: Picoseconds::from_ns(60), bytes_per_second: 20e9 };
+        let latency = Picoseconds::from_ns(300);
+        let peer_to_peer = Passing::Allowed { latency, bytes_per_second };
+        let sockets = SocketParameters { count: 2, hop, peer_to_peer };
+        let lab = with_host(|part| part.parameters.sockets = Some(sockets));
+        let lab = edited(&lab, |file| {
+            let mut links = file.links.iter_mut();
+            links.find(|link| link.lower == "card6").unwrap().socket = 1;
+        });
+        generic(lab, 256, &[("card5", "card6", FlowKind::Write, 4096)])
+    };
+    let base = explained(&run(f64::INFINITY));
+    let planted = Planted { case: run(1e9), without: run(f64::INFINITY), base: &base };
+    let words = "the 1 GB/s that host0 passes on between root ports of different sockets";
     planted.is_named(PeerToPeer, "host0", words);
 }
 
