@@ -6,6 +6,7 @@
 
 module crosslane_shim_s7_rx
   import crosslane_pkg::*;
+  import crosslane_wire_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 64,
     parameter bit WIDE_BARS = 1'b0
@@ -46,9 +47,11 @@ module crosslane_shim_s7_rx
   logic [10:0] rest;  // double words that windows have yet to deliver
   logic split, wide;  // where they begin
 
-  logic begins, split_now, wide_now, has_data, shift, y_moves, full_window, whole, free, emit;
+  logic begins, split_now, wide_now, shift, y_moves, full_window, whole, free, emit;
   logic source_first, source_last, lost;
-  logic [10:0] payload, length, remaining;
+  logic [10:0] payload, remaining;
+  wire_header_t words;
+  tlp_header_t received;
   // verilator lint_off UNUSEDSIGNAL
   logic [127:0] h;  // header: double words 0 to 3, as numbers; some bits are unused
   // verilator lint_on UNUSEDSIGNAL
@@ -73,14 +76,10 @@ module crosslane_shim_s7_rx
     for (int lane = 1; lane <= 4; lane++) if (from == 3'(lane)) window |= all[lane*32+:DATA_BITS];
   end
 
-  logic is_memory, is_completion, is_write;
-  assign is_memory = h[28:24] == 5'b00000;
-  assign is_completion = h[28:25] == 4'b0101;
-  assign is_write = is_memory && h[30];
-  assign has_data = is_write || (is_completion && h[30]);
-  assign length = {h[9:0] == '0, h[9:0]};
-  assign payload = has_data ? length : '0;
-  assign lost = begins && h[28:27] == 2'b10;  // messages
+  assign words = h;
+  assign received = from_wire(words);
+  assign payload = wire_has_data(words) ? received.length_dw : '0;
+  assign lost = begins && wire_is_message(words);
 
   assign remaining = begins ? payload : rest;
   assign full_window = remaining > 11'(LANES);
@@ -107,33 +106,10 @@ module crosslane_shim_s7_rx
   logic [5:0] bar_hit;
   always_comb begin
     bar_hit = split_now ? split_bar_hit : x_bar_hit;
-    header = '0;
-    header.traffic_class = h[22:20];
-    header.attributes = {h[18], h[13:12]};
-    header.poisoned = h[14] || (split_now ? split_poisoned : x_poisoned);
-    header.bar = NO_BAR;
-    if (is_completion) begin
-      header.kind = h[30] ? COMPLETION_DATA : COMPLETION;
-      header.length_dw = payload;
-      header.completer = h[63:48];
-      header.status = h[47:45];
-      header.byte_count = {h[43:32] == '0, h[43:32]};
-      header.requester = h[95:80];
-      header.tag = {h[23], h[19], h[79:72]};
-      header.address[6:0] = h[70:64];
-    end else begin
-      // A request other than a memory read or write needs an answer: pass it on as a read that hits
-      // no BAR.
-      header.kind = is_write ? MEMORY_WRITE : MEMORY_READ;
-      header.length_dw = length;
-      header.requester = h[63:48];
-      header.tag = {h[23], h[19], h[47:40]};
-      header.last_be = h[39:36];
-      header.first_be = h[35:32];
-      header.address = h[29] ? {h[95:64], h[127:98], 2'b00} : {32'd0, h[95:66], 2'b00};
-      if (is_memory) begin
-        for (int i = 5; i >= 0; i--) if (bar_hit[i]) header.bar = 3'(WIDE_BARS ? i / 2 : i);
-      end
+    header  = received;
+    header.poisoned |= split_now ? split_poisoned : x_poisoned;
+    if (wire_is_memory(words)) begin
+      for (int i = 5; i >= 0; i--) if (bar_hit[i]) header.bar = 3'(WIDE_BARS ? i / 2 : i);
     end
   end
 

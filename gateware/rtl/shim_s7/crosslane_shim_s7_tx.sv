@@ -5,6 +5,7 @@
 
 module crosslane_shim_s7_tx
   import crosslane_pkg::*;
+  import crosslane_wire_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 64
 ) (
@@ -46,7 +47,7 @@ module crosslane_shim_s7_tx
   assign last = discard ? beats_left == 10'd1 : s_last;
   assign between = !partway && head == '0;
 
-  logic is_completion, is_wide, has_data, wide, data, pending, free, alone;
+  logic is_wide, has_data, wide, data, pending, free, alone;
   logic [LANE_BITS-1:0] tail, tail_now, pending_last, last_lane;
   logic wide_now, data_now, heads_done, head_is_all, ready, body, spills;
   logic [LANE_BITS:0] used;  // lanes at the TLP's last beat
@@ -54,35 +55,9 @@ module crosslane_shim_s7_tx
   logic [DATA_BITS-1:0] swapped, beat;
   logic [127:0] h;
 
-  assign is_completion = s_header.kind inside {COMPLETION, COMPLETION_DATA};
   assign has_data = s_header.kind inside {MEMORY_WRITE, COMPLETION_DATA};
-  assign is_wide = !is_completion && s_header.address[63:32] != '0;
-  always_comb begin
-    h = '0;
-    h[31:0] = {
-      1'b0,
-      has_data,
-      is_wide,
-      is_completion ? 5'b01010 : 5'b00000,
-      s_header.tag[9],
-      s_header.traffic_class,
-      s_header.tag[8],
-      s_header.attributes[2],
-      3'b000,
-      s_header.poisoned,
-      s_header.attributes[1:0],
-      2'b00,
-      s_header.length_dw[9:0]
-    };
-    if (is_completion) begin
-      h[63:32] = {s_header.completer, s_header.status, 1'b0, s_header.byte_count[11:0]};
-      h[95:64] = {s_header.requester, s_header.tag[7:0], 1'b0, s_header.address[6:0]};
-    end else begin
-      h[63:32]  = {s_header.requester, s_header.tag[7:0], s_header.last_be, s_header.first_be};
-      h[95:64]  = is_wide ? s_header.address[63:32] : {s_header.address[31:2], 2'b00};
-      h[127:96] = {s_header.address[31:2], 2'b00};
-    end
-  end
+  assign is_wide = wire_is_wide(s_header);
+  assign h = to_wire(s_header);
 
   for (genvar i = 0; i < LANES; i++) begin : g_swap
     assign swapped[i*32+:32] = {
