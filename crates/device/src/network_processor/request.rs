@@ -60,7 +60,14 @@ pub(super) struct Request {
     pub address: u64,
     pub notify: u64,
     pub token: u16,
+    /// Value of the channel's field, in a routed request as well.
+    pub channel: u8,
+    /// Value of the reserved word.
+    pub reserved: u32,
 }
+
+/// Channel that a routed request names.
+const ROUTED_CHANNEL: u8 = 6;
 
 impl Request {
     /// Decodes a slot.
@@ -85,6 +92,8 @@ impl Request {
             address: long(layout::BUFFER_LOW),
             notify: long(layout::NOTIFY_LOW),
             token: layout::party::TOKEN.get(party) as u16,
+            channel: layout::what::CHANNEL.get(what) as u8,
+            reserved: word(layout::RESERVED),
         }
     }
 
@@ -95,10 +104,24 @@ impl Request {
 
     /// Whether the run is valid.
     pub fn is_possible(&self) -> bool {
-        let end = self.address.checked_add(self.bytes.into());
-        let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(self.unit()));
+        let last_byte = self.address.checked_add(u64::from(self.bytes.saturating_sub(1)));
+        let is_routed = matches!(self.key.party, Party::Node(_));
+        // Only a message between neighbours may have no bytes, and then has one run.
+        let may_be_empty = self.is_last && self.index == 0 && !is_routed;
+        let has_length = match self.bytes {
+            0 => may_be_empty,
+            bytes => self.is_last || bytes.is_multiple_of(self.unit()),
+        };
         let payloads = self.index + self.bytes.div_ceil(self.unit());
-        is_whole && self.bytes <= MAX_RUN_BYTES && end.is_some() && payloads <= MAX_PAYLOADS
+        let is_told = self.notify != 0 && self.notify.is_multiple_of(8);
+        let has_channel = !is_routed || self.channel == ROUTED_CHANNEL;
+        has_length
+            && has_channel
+            && is_told
+            && self.reserved == 0
+            && self.bytes <= MAX_RUN_BYTES
+            && last_byte.is_some()
+            && payloads <= MAX_PAYLOADS
     }
 }
 
@@ -253,9 +276,14 @@ impl PutWindow {
         Self { slots: std::iter::repeat_with(|| None).take(count).collect() }
     }
 
-    /// Takes a store and calls `found` with the slot number of each datagram that it completes, or
-    /// with `None` for an invalid one.
-    pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
+    /// Takes a store and calls `found` with the slot number of each datagram that it completes, and
+    /// the datagram or `None` for an invalid one; without a slot for bytes outside all slots.
+    pub fn store(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        mut found: impl FnMut(Option<(usize, Option<Put>)>),
+    ) {
         for_each_slot(offset, data, PUT_STRIDE, |at, within, part| {
             let number = (at / PUT_STRIDE) as usize;
             let Some(place) = self.slots.get_mut(number).filter(|_| within < PUT_BYTES) else {
@@ -267,10 +295,10 @@ impl PutWindow {
             let put = match put_of(slot) {
                 Whole::Not => return,
                 Whole::Wrong => None,
-                Whole::Put(put) => Some((number, put)),
+                Whole::Put(put) => Some(put),
             };
             *place = None;
-            found(put);
+            found(Some((number, put)));
         });
     }
 
@@ -294,12 +322,14 @@ fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
     let (what, length) = (word(put_control::WHAT), word(put_control::LENGTH));
     let bytes = put_control::length::BYTES.get(length) as usize;
     let is_last = put_control::what::LAST.get(what) != 0;
-    let is_whole = bytes == PAYLOAD_BYTES || (is_last && (1..PAYLOAD_BYTES).contains(&bytes));
-    if put_control::what::VALID.get(what) == 0 || !is_whole {
+    if put_control::what::VALID.get(what) == 0 || bytes > PAYLOAD_BYTES {
         return Whole::Wrong;
     }
     if !slot.has(CONTROL_BYTES + bytes) {
         return Whole::Not;
+    }
+    if bytes == 0 || (bytes < PAYLOAD_BYTES && !is_last) {
+        return Whole::Wrong;
     }
     let mut payload = [0; PAYLOAD_BYTES];
     payload[..bytes].copy_from_slice(&slot.bytes[CONTROL_BYTES..CONTROL_BYTES + bytes]);
@@ -350,6 +380,8 @@ mod tests {
             address: 0x1_0000_1000,
             notify: 0x2_0000_2008,
             token: 0xbeef,
+            channel: 5,
+            reserved: 0,
         };
         for order in [[0_usize, 8, 16, 24], [24, 0, 16, 8], [8, 16, 24, 0]] {
             let mut windows = RequestWindows::new(4, 4);
@@ -369,6 +401,16 @@ mod tests {
         assert!(Request { is_last: false, bytes: 256, ..expected }.is_possible());
         assert!(!Request { index: MAX_PAYLOADS - 2, ..expected }.is_possible());
         assert!(!Request { address: u64::MAX - 10, ..expected }.is_possible());
+        assert!(Request { address: u64::MAX - 299, ..expected }.is_possible());
+        assert!(!Request { bytes: 0, ..expected }.is_possible());
+        assert!(Request { bytes: 0, index: 0, ..expected }.is_possible());
+        assert!(!Request { notify: 0, ..expected }.is_possible());
+        assert!(!Request { notify: 0x2004, ..expected }.is_possible());
+        assert!(!Request { reserved: 1, ..expected }.is_possible());
+        let key = Key { party: Party::Node(3), tag: 1 };
+        assert!(Request { key, channel: 6, ..expected }.is_possible());
+        assert!(!Request { key, ..expected }.is_possible());
+        assert!(!Request { key, channel: 6, bytes: 0, index: 0, ..expected }.is_possible());
     }
 
     #[test]
@@ -401,6 +443,7 @@ mod tests {
         assert!(found.is_empty());
         window.store(slot + 8, &bytes[8..16], |put| found.push(put));
         let (number, put) = found.pop().unwrap().unwrap();
+        let put = put.unwrap();
         assert_eq!((number, put.tag, put.index, put.kind), (3, 9, 2, Kind::Short));
         assert_eq!(put.payload[..20], [0xaa; 20]);
         assert_eq!((put.payload[20], put.payload[127]), (0, 20));
@@ -408,7 +451,10 @@ mod tests {
         let what = put_control::what::VALID.put(1);
         bytes[..4].copy_from_slice(&what.to_le_bytes());
         window.store(slot, &bytes[..8], |put| found.push(put));
+        assert!(found.is_empty());
+        window.store(slot + 8, &bytes[8..28], |put| found.push(put));
+        assert!(matches!(found.pop(), Some(Some((3, None)))));
         window.store(PUT_STRIDE * 16, &bytes[..8], |put| found.push(put));
-        assert!(found.iter().all(Option::is_none) && found.len() == 2);
+        assert!(matches!(found.pop(), Some(None)));
     }
 }
