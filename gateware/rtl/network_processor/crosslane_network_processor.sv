@@ -70,7 +70,9 @@ module crosslane_network_processor
   logic word_valid, word_ready, word_last;
   logic [2:0] word_bar;
   logic [WORD_BITS-1:0] word_number;
-  logic [APERTURE_BITS-1:0] place;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [APERTURE_BITS-1:0] place;  // words have no lowest bits
+  // verilator lint_on UNUSEDSIGNAL
   logic [DATA_BITS-1:0] word_data;
   logic [BYTES-1:0] word_enables;
 
@@ -214,7 +216,7 @@ module crosslane_network_processor
   end
 
   // --- Receive engine ------------------------------------------------------------------------
-  logic engine_valid, engine_ready, refused, credited, misrouted;
+  logic engine_idle, engine_valid, engine_ready, refused, credited, misrouted;
   write_t engine_write;
   logic [LINKS-1:0][12:0] waiting;
 
@@ -223,6 +225,7 @@ module crosslane_network_processor
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
       .CREDIT_SLOTS(CREDIT_SLOTS)
   ) engine (
+      .idle(engine_idle),
       .forget_outcome(resetting ? OUTCOME_RESET : OUTCOME_LINK_DOWN),
       .write_valid(engine_valid),
       .write_ready(engine_ready),
@@ -284,18 +287,18 @@ module crosslane_network_processor
   // Datagrams of each link that the writer has not handed on.
   localparam int unsigned HELD_BITS = 6;  // the queue's, and those in the writer
   logic [LINKS-1:0][HELD_BITS-1:0] holds;
-  write_of_data_t engine_data;
-  logic [7:0] unused;
+  // verilator lint_off UNUSEDSIGNAL
+  write_of_data_t engine_data;  // only its link
+  // verilator lint_on UNUSEDSIGNAL
   assign engine_data = write_of_data_t'(engine_write.what);
-  assign unused = engine_data.bytes;
   always_comb begin
-    for (int unsigned n = 0; n < LINKS; n++) held[n] = holds[n] != '0;
+    for (int unsigned at = 0; at < LINKS; at++) held[at] = holds[at] != '0;
   end
 
   always_ff @(posedge clk) begin
-    for (int unsigned n = 0; n < LINKS; n++) begin
-      holds[n] <= holds[n] - HELD_BITS'(frees[n]) + HELD_BITS'(engine_valid && engine_ready &&
-          engine_write.kind != WRITE_NOTIFY && engine_data.link == 3'(n));
+    for (int unsigned at = 0; at < LINKS; at++) begin
+      holds[at] <= holds[at] - HELD_BITS'(frees[at]) + HELD_BITS'(engine_valid && engine_ready &&
+          engine_write.kind != WRITE_NOTIFY && engine_data.link == 3'(at));
     end
     counts_due <= (counts_due & ~count_taken) | put_counted | {LINKS * CHANNELS{counts_written}};
     if (rst || reset_i || resetting || counts_address == '0) counts_due <= '0;
@@ -303,11 +306,11 @@ module crosslane_network_processor
   end
 
   // --- Counters ------------------------------------------------------------------------------
-  assign quiet = !resetting && (&link_quiet) && writes_idle && !write_valid && counts_due == '0;
+  assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle && !write_valid && counts_due == '0;
 
   always_comb begin
     counters.waiting = '0;
-    for (int unsigned n = 0; n < LINKS; n++) counters.waiting += 32'(waiting[n]);
+    for (int unsigned at = 0; at < LINKS; at++) counters.waiting += 32'(waiting[at]);
   end
 
   always_ff @(posedge clk) begin

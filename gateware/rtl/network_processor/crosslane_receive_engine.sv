@@ -16,6 +16,7 @@ module crosslane_receive_engine
 ) (
     input  logic                       clk,
     input  logic                       rst,
+    output logic                       idle,            // nothing is being looked at
     // Requests, and whether each link takes them.
     input  logic                       request_valid,
     output logic                       request_ready,
@@ -39,10 +40,11 @@ module crosslane_receive_engine
     output logic                       misrouted,
     output logic     [LINKS-1:0][12:0] waiting
 );
-  localparam int unsigned KEYS = (1 << LINK_BITS) * 512;
-  localparam int unsigned KEY_BITS = LINK_BITS + 9;
+  localparam int unsigned KEYS = LINKS * 512;
+  localparam int unsigned KEY_BITS = $clog2(KEYS);
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
-  localparam int unsigned PLACE_BITS = LINK_BITS + 3 + SLOT_BITS;
+  localparam int unsigned PLACES = LINKS * CHANNELS * CHANNEL_DATAGRAMS;
+  localparam int unsigned PLACE_BITS = $clog2(PLACES);
 
   typedef enum logic [3:0] {
     CLEARS,     // the memory, after a reset
@@ -90,18 +92,18 @@ module crosslane_receive_engine
     logic [7:0]  last_byte;
     logic [20:0] label;
   } kept_t;
-  kept_t kept[1<<PLACE_BITS];
-  logic [8:0] behind[1<<PLACE_BITS];
+  kept_t kept[PLACES];
+  logic [8:0] behind[PLACES];
   kept_t kept_read;
   logic [8:0] behind_read;
   logic waits_now, is_appended;
 
-  assign key_at = {LINK_BITS'(key.link), key.channel, key.tag};
+  assign key_at = KEY_BITS'(key);
 
   // These use only some bits.
   // verilator lint_off UNUSEDSIGNAL
   function automatic logic [PLACE_BITS-1:0] place_of(message_key_t of, logic [8:0] slot);
-    return {LINK_BITS'(of.link), of.channel, SLOT_BITS'(slot)};
+    return PLACE_BITS'({of.link, of.channel, SLOT_BITS'(slot)});
   endfunction
 
   function automatic message_key_t key_of(logic [LINK_BITS-1:0] link, arrived_t datagram);
@@ -170,6 +172,7 @@ module crosslane_receive_engine
   assign takes_request = step == IDLE && !forgets && request_valid &&
       !(datagrams_first && chosen != '0);
   assign takes_datagram = step == IDLE && !forgets && !takes_request && chosen != '0;
+  assign idle = step == IDLE;
   assign request_ready = takes_request;
   assign arrived_ready = takes_datagram ? chosen : '0;
 
@@ -269,7 +272,7 @@ module crosslane_receive_engine
     unique case (step)
       CLEARS: begin
         key <= message_key_t'(12'(key) + 1'b1);
-        if (key_at == '1) step <= IDLE;
+        if (key_at == KEY_BITS'(KEYS - 1)) step <= IDLE;
       end
 
       IDLE: begin
