@@ -68,6 +68,7 @@ module crosslane_network_link
     input logic [LANES-1:0] rx_detected,
     input logic [LANES-1:0][10*SYMBOLS-1:0] rx_words,
     output port_state_e state,
+    output logic [9:0] far_channel_datagrams,
     output lane_counters_t lane_counters,
     output link_counters_t counters
 );
@@ -100,7 +101,6 @@ module crosslane_network_link
 
   // --- Lanes and end -------------------------------------------------------------------------
   logic end_rst, core_rst, link_up, end_ready, end_begins, column_restart, column_valid;
-  logic [9:0] far_channel_datagrams;
   logic [LANES-1:0][7:0] end_symbols, column_symbols;
   logic [LANES-1:0] end_control, column_control, column_error;
   link_events_t column_events;
@@ -145,6 +145,7 @@ module crosslane_network_link
       .REFRESH(REFRESH)
   ) core (
       .rst           (core_rst),
+      .counters_rst  (rst || resets),
       .tx_ready      (end_ready),
       .tx_symbols    (end_symbols),
       .tx_control    (end_control),

@@ -57,6 +57,7 @@ module crosslane_network_processor
     input logic [LINKS-1:0][LANES-1:0] rx_detected,
     input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words,
     output port_state_e [LINKS-1:0] state,
+    output logic [LINKS-1:0][9:0] far_channel_datagrams,
     output lane_counters_t [LINKS-1:0] lane_counters,
     output link_counters_t [LINKS-1:0] link_counters
 );
@@ -210,6 +211,7 @@ module crosslane_network_processor
         .rx_detected(rx_detected[n]),
         .rx_words(rx_words[n]),
         .state(state[n]),
+        .far_channel_datagrams(far_channel_datagrams[n]),
         .lane_counters(lane_counters[n]),
         .counters(link_counters[n])
     );

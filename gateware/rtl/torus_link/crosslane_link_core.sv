@@ -19,6 +19,7 @@ module crosslane_link_core
 ) (
     input logic clk,
     input logic rst,  // forgets everything
+    input logic counters_rst,
     // Of the lanes: trained, with receive buffers there of this number of datagrams.
     input logic link_up,
     input logic [9:0] far_channel_datagrams,
@@ -212,7 +213,7 @@ module crosslane_link_core
     counters.discarded <= counters.discarded + 32'(is_discarded);
     counters.stale <= counters.stale + 32'(stale) + 32'(is_stale);
     counters.overruns <= counters.overruns + 32'(is_overrun);
-    if (rst) counters <= '0;
+    if (counters_rst) counters <= '0;
   end
 
 `ifndef SYNTHESIS

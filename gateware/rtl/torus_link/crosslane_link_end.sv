@@ -76,6 +76,7 @@ module crosslane_link_end
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH)
   ) core (
+      .counters_rst(rst),
       .*
   );
 

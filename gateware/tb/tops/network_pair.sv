@@ -172,6 +172,7 @@ module network_pair
         .rx_detected(rx_detected[n]),
         .rx_words(rx_words[n]),
         .state(state[n]),
+        .far_channel_datagrams(),
         .lane_counters(),
         .link_counters(link_counters[n])
     );
