@@ -8,6 +8,7 @@ import cocotb
 import pytest
 from network_bench import (
     COUNTS,
+    CREDITS,
     CREDITS_BASE,
     DATA,
     DONE,
@@ -174,12 +175,13 @@ async def a_reset_forgets_all(dut):
     await host.up()
     asked = request(link=1, token=5, notify=NOTIFY, channel=2, tag=1, bytes=300)
     host.store(REQUEST_BAR, CREDITS_BASE, asked)
+    await host.until(CREDITS, lambda value: value == 1)
     host.write(CONTROL, 1)
     assert await host.read(STATUS) == 0
     await host.until(STATUS, lambda value: value == 1, 600)
     # The notification comes before the answer that says so.
     assert host.word(NOTIFY) == RESET << 16 | 5
-    registers = (COUNTS_LOW, 0x24, LINK, LINK + 0x24, LINK + LINK_STRIDE, LINK + LINK_STRIDE + 8)
+    registers = (COUNTS_LOW, CREDITS, LINK, LINK + 0x24, LINK + LINK_STRIDE, LINK + LINK_STRIDE + 8)
     assert [await host.read(register) for register in registers] == [0] * len(registers)
     await host.up()
 

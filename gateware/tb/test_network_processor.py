@@ -45,8 +45,8 @@ async def prepared(dut, which: str):
 
 
 def send(host, key: tuple[int, int, int], data: bytes, order=None) -> None:
-    """Puts a message of a key (link, channel, tag)."""
-    link, channel, tag = key
+    """Puts a message of a key (link, channel, tag) of the other host."""
+    link, channel, tag = host.sizes["links"] - 1 - key[0], *key[1:]
     count = max(1, -(-len(data) // PAYLOAD_BYTES))
     for index in order or range(count):
         piece = data[PAYLOAD_BYTES * index : PAYLOAD_BYTES * (index + 1)]
@@ -131,15 +131,14 @@ async def exchange(bench, pair, seed: random.Random) -> list[list[Message]]:
             key = (seed.randrange(links), seed.choice([2, 2, seed.randrange(8)]), 9 * place + 5)
             message = Message(seed, key, 10240 * place)
             messages.append(message)
-            sends = links - 1 - key[0], key[1], key[2]
             is_early = seed.random() < 0.5
             if not is_early:
-                send(near, sends, message.data, message.order)
+                send(near, key, message.data, message.order)
                 await bench.step(seed.randrange(300))
             message.token = credit(far, key, message.runs)
             if is_early:
                 await bench.step(seed.randrange(100))
-                send(near, sends, message.data, message.order)
+                send(near, key, message.data, message.order)
             if seed.random() < 0.3:
                 disturb(far, seed, key)
             if message.kind == "cancelled":
@@ -236,7 +235,7 @@ async def wrong_puts_are_refused_and_the_channel_goes_on(dut):
         put(7, 0, False, bytes(127)),
     ]
     for datagram in wrong:
-        near.put(0, 2, datagram)
+        near.put(pair.sizes["links"] - 1, 2, datagram)
     send(near, key, data)
     token = credit(far, key, [(DATA + 3, 250)])
     await bench.until(lambda: token in far.notified, 4000)

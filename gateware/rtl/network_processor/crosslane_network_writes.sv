@@ -62,7 +62,7 @@ module crosslane_network_writes
   } beat_t;
 
   // --- The write in progress -----------------------------------------------------------------
-  logic busy, moves, takes_write, takes_count, counts_first;
+  logic busy, is_free, moves, takes_write, takes_count, counts_first;
   logic [COUNTS-1:0] next_count;
   logic [COUNT_BITS-1:0] count_index;
   write_kind_e kind;
@@ -85,11 +85,12 @@ module crosslane_network_writes
       .index (count_index)
   );
 
-  // Counts and other writes take turns.
-  assign takes_count = !busy && function_i.bus_master && counts_due != '0 &&
+  // The next one begins behind the last beat of the one before. Counts and others take turns.
+  assign is_free = !busy || (moves && ends);
+  assign takes_count = is_free && function_i.bus_master && counts_due != '0 &&
       (counts_first || !s_valid);
-  assign takes_write = !busy && function_i.bus_master && s_valid && !takes_count;
-  assign s_ready = !busy && function_i.bus_master && !takes_count;
+  assign takes_write = is_free && function_i.bus_master && s_valid && !takes_count;
+  assign s_ready = is_free && function_i.bus_master && !takes_count;
   assign count_taken = takes_count ? next_count : '0;
   assign s_data_work = write_of_data_t'(s_write.what);
   assign s_notification = write_of_notification_t'(s_write.what);
