@@ -13,6 +13,16 @@ from pathlib import Path
 from model import ROOT, cache
 
 NAME = "network_node_by_lines"
+# Of the node, in the order of the first line.
+SIZES = {
+    "links": 1,
+    "put_slots": 2,
+    "credit_slots": 2,
+    "max_write": 128,
+    "channel_datagrams": 8,
+    "get_slots": 1,
+    "max_read": 512,
+}
 CRATES = [ROOT / "crates" / name for name in ("device", "fabric", "torus-link", "pcie", "regs")]
 
 
@@ -42,11 +52,11 @@ def program() -> Path:
 class Reference:
     """A network processor; crates/device/examples/network_node_by_lines.rs has its language."""
 
-    def __init__(self, **sizes: int):
-        names = ("links", "put_slots", "credit_slots", "max_write", "channel_datagrams")
+    def __init__(self, **others: int):
+        sizes = SIZES | others
         pipe = subprocess.PIPE
         self.process = subprocess.Popen([program()], stdin=pipe, stdout=pipe, text=True, bufsize=1)
-        self._tell(" ".join(str(sizes[name]) for name in names))
+        self._tell(" ".join(str(sizes[name]) for name in SIZES))
 
     def _tell(self, line: str) -> None:
         self.process.stdin.write(line + "\n")

@@ -29,7 +29,6 @@ from simulate import ALL, SEED, simulate
 from tlp_stream import Bench
 
 SIZES = {"links": 2, "credit_slots": 8, "channel_datagrams": 4}
-MODEL_SIZES = {"put_slots": 2, "max_write": 128}
 CONTROL = 0x10
 ARRIVED_BITS, WRITE_BITS = 41, 118
 WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
@@ -141,7 +140,7 @@ class Engine:
 
     def replay(self) -> set[int]:
         """Lets all of it happen in the reference, and compares. Returns the outcomes seen."""
-        reference = Reference(**self.sizes, **MODEL_SIZES)
+        reference = Reference(**self.sizes)
         enable = (1).to_bytes(4, "little")
         controls = [LINK_CONTROL + 0x40 * link for link in range(len(self.arrived))]
         for control in controls:

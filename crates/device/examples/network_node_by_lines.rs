@@ -4,7 +4,8 @@
 //! (`gateware/tb/network_reference.py`).
 //!
 //! The first line has decimal numbers: links, put slots, credit slots, longest write in bytes,
-//! datagrams of a channel's receive buffer. Every other line is one thing that happens; what it
+//! datagrams of a channel's receive buffer, get slots, longest read in bytes. The byte at an
+//! address of the host's memory is bits 7:0 of it, exclusive or bits 15:8. Every other line is one thing that happens; what it
 //! leads to is waited for:
 //!
 //! * `w BAR OFFSET BYTES`: the host stores bytes (hexadecimal) at an offset of a BAR (decimal),
@@ -73,13 +74,16 @@ impl Done {
 }
 
 impl OutsideMemory for Done {
-    fn covers(&mut self, _: RoutingId, address: BusAddress, bytes: u32, is_write: bool) -> bool {
+    fn covers(&mut self, _: RoutingId, address: BusAddress, bytes: u32, _: bool) -> bool {
         let end = address.0.saturating_add(bytes.into());
-        is_write && !MMIO_HOLE.contains(&address.0) && end <= MEMORY_BYTES
+        !MMIO_HOLE.contains(&address.0) && end <= MEMORY_BYTES
     }
 
-    fn read(&mut self, _: RoutingId, _: BusAddress, _: &mut [u8]) -> bool {
-        false
+    fn read(&mut self, _: RoutingId, address: BusAddress, into: &mut [u8]) -> bool {
+        for (at, byte) in (address.0..).zip(into) {
+            *byte = (at ^ at >> 8) as u8;
+        }
+        true
     }
 
     fn write(&mut self, _: RoutingId, address: BusAddress, from: &[u8]) -> bool {
@@ -112,17 +116,25 @@ struct Reference {
 impl Reference {
     fn new(line: &str) -> Outcome<Self> {
         let numbers: Vec<u32> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let [links, put_slots, credit_slots, max_write_bytes, channel_datagrams] = numbers[..]
+        let [
+            links,
+            put_slots,
+            credit_slots,
+            max_write_bytes,
+            channel_datagrams,
+            get_slots,
+            max_read_bytes,
+        ] = numbers[..]
         else {
-            return Err(format!("five numbers are expected: {line}").into());
+            return Err(format!("seven numbers are expected: {line}").into());
         };
         let parameters = NetworkProcessorParameters {
             tags: 64,
             max_write_bytes,
-            max_read_bytes: 512,
+            max_read_bytes,
             completion_timeout: ns(50_000),
             links: links.try_into()?,
-            get_slots: 1,
+            get_slots: get_slots.try_into()?,
             credit_slots: credit_slots.try_into()?,
             put_slots: put_slots.try_into()?,
             staging_bytes: 16_384,

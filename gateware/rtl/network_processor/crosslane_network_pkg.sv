@@ -38,15 +38,16 @@ package crosslane_network_pkg;
 
   // Outcome of a message (network_status_e).
   typedef enum logic [3:0] {
-    OUTCOME_NONE      = 4'd0,
-    OUTCOME_DONE      = 4'd1,
-    OUTCOME_REFUSED   = 4'd2,
-    OUTCOME_TOO_LONG  = 4'd4,
-    OUTCOME_LINK_DOWN = 4'd5,
-    OUTCOME_CANCELLED = 4'd6,
-    OUTCOME_FAR_END   = 4'd7,
-    OUTCOME_TAKEN     = 4'd8,
-    OUTCOME_RESET     = 4'd9
+    OUTCOME_NONE        = 4'd0,
+    OUTCOME_DONE        = 4'd1,
+    OUTCOME_REFUSED     = 4'd2,
+    OUTCOME_HOST_MEMORY = 4'd3,
+    OUTCOME_TOO_LONG    = 4'd4,
+    OUTCOME_LINK_DOWN   = 4'd5,
+    OUTCOME_CANCELLED   = 4'd6,
+    OUTCOME_FAR_END     = 4'd7,
+    OUTCOME_TAKEN       = 4'd8,
+    OUTCOME_RESET       = 4'd9
   } outcome_e;
 
   // A request as it is in its slot (network_request).

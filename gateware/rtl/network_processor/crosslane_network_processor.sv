@@ -308,7 +308,8 @@ module crosslane_network_processor
   end
 
   // --- Counters ------------------------------------------------------------------------------
-  assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle && !write_valid && counts_due == '0;
+  assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle &&
+      !write_valid && counts_due == '0;
 
   always_comb begin
     counters.waiting = '0;

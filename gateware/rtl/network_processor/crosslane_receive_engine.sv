@@ -42,9 +42,6 @@ module crosslane_receive_engine
 );
   localparam int unsigned KEYS = LINKS * 512;
   localparam int unsigned KEY_BITS = $clog2(KEYS);
-  localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
-  localparam int unsigned PLACES = LINKS * CHANNELS * CHANNEL_DATAGRAMS;
-  localparam int unsigned PLACE_BITS = $clog2(PLACES);
 
   typedef enum logic [3:0] {
     CLEARS,     // the memory, after a reset
@@ -87,25 +84,9 @@ module crosslane_receive_engine
   key_state_t keys[KEYS];
   key_state_t key_read;
   logic [KEY_BITS-1:0] key_at;
-  // Of datagrams that wait: what they are, and the slot of the next one.
-  typedef struct packed {
-    logic [7:0]  last_byte;
-    logic [20:0] label;
-  } kept_t;
-  kept_t kept[PLACES];
-  logic [8:0] behind[PLACES];
-  kept_t kept_read;
-  logic [8:0] behind_read;
-  logic waits_now, is_appended;
-
   assign key_at = KEY_BITS'(key);
 
-  // These use only some bits.
   // verilator lint_off UNUSEDSIGNAL
-  function automatic logic [PLACE_BITS-1:0] place_of(message_key_t of, logic [8:0] slot);
-    return PLACE_BITS'({of.link, of.channel, SLOT_BITS'(slot)});
-  endfunction
-
   function automatic message_key_t key_of(logic [LINK_BITS-1:0] link, arrived_t datagram);
     label_t of;
     of = label_t'(datagram.label);
@@ -118,11 +99,29 @@ module crosslane_receive_engine
     if (step == CLEARS || (step == STORES && has_link)) begin
       keys[key_at] <= (step == CLEARS || work == ON_FORGET) ? '0 : state;
     end
-    kept_read   <= kept[place_of(key, state.head)];
-    behind_read <= behind[place_of(key, state.head)];
-    if (waits_now) kept[place_of(key, came.slot)] <= '{came.last_byte, came.label};
-    if (is_appended) behind[place_of(key, state.tail)] <= came.slot;
   end
+
+  // --- Datagrams that wait -------------------------------------------------------------------
+  logic waits_now;
+  logic [7:0] head_byte;
+  logic [20:0] head_label;
+  logic [8:0] next_head;
+
+  crosslane_receive_waiting #(
+      .LINKS(LINKS),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+  ) waiting_lists (
+      .datagram (came),
+      .head     (state.head),
+      .tail     (state.tail),
+      .add      (waits_now),
+      .append   (state.waits),
+      .remove   (step == FETCHED),
+      .last_byte(head_byte),
+      .label    (head_label),
+      .next     (next_head),
+      .*
+  );
 
   // --- Runs ----------------------------------------------------------------------------------
   logic has_free, takes_place, frees_place;
@@ -229,7 +228,6 @@ module crosslane_receive_engine
 
   assign waits_now = step == CAME && label.kind != KIND_ROUTED && !state.is_dropped &&
       !(state.state == CREDIT_WHOLE && !state.waits);
-  assign is_appended = waits_now && state.waits;
   assign misrouted = step == CAME && label.kind == KIND_ROUTED;
 
   // --- Writes --------------------------------------------------------------------------------
@@ -386,12 +384,12 @@ module crosslane_receive_engine
 
       FETCHED: begin
         came <= '{
-            last_byte: kept_read.last_byte,
-            label: kept_read.label,
+            last_byte: head_byte,
+            label: head_label,
             channel: key.channel,
             slot: state.head
         };
-        state.head <= behind_read;
+        state.head <= next_head;
         state.waits <= state.head != state.tail;
         place <= state.place;
         step <= SEEKS;
@@ -441,16 +439,6 @@ module crosslane_receive_engine
       outcome <= OUTCOME_NONE;
       datagrams_first <= 1'b0;
       forgotten <= '0;
-    end
-  end
-
-  // --- Datagrams that wait -------------------------------------------------------------------
-  always_ff @(posedge clk) begin
-    for (int unsigned n = 0; n < LINKS; n++) begin
-      if (key.link == 3'(n)) begin
-        waiting[n] <= waiting[n] + 13'(waits_now) - 13'(step == FETCHED);
-      end
-      if (rst || forgotten[n]) waiting[n] <= '0;
     end
   end
 endmodule
