@@ -87,7 +87,10 @@ class Message:
 
     def __init__(self, seed: random.Random, key: tuple[int, int, int], place: int):
         self.key, self.data = key, seed.randbytes(seed.choice([1, 127, 128, 129, 256, 700, 1000]))
-        self.kind = seed.choice(["fits", "fits", "fits", "longer", "short", "cancelled"])
+        self.kind = seed.choice(["fits", "fits", "longer", "short"])
+        if place == 0 and seed.random() < 0.5:
+            # All of it may wait for another credit, and must not fill its channel.
+            self.kind, self.data = "cancelled", self.data[:700]
         room = len(self.data)
         if self.kind == "longer":
             room += seed.randrange(1, 300)

@@ -44,7 +44,7 @@ module crosslane_put_window
   localparam int unsigned ALL_SLOTS = CHANNELS * SLOTS;
   localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
-  localparam int unsigned COUNT = PLACE + 1;
+  localparam int unsigned COUNT = PLACE + 2;
 
   // Bytes 0 to 3 of put_control and the lowest of its length.
   typedef struct packed {
@@ -103,7 +103,7 @@ module crosslane_put_window
       (control.last || control.bytes == 8'd128);
   // More than software may have on their way.
   assign is_full = COUNT'(tail[word_channel] - head[word_channel]) == COUNT'(SLOTS);
-  assign ends = part_ends && is_there && !forget;
+  assign ends = part_ends && is_there;
   assign accepted = ends && is_possible && takes && !is_full;
   assign refused = ends && !accepted;
 
@@ -200,9 +200,10 @@ module crosslane_put_window
   logic [CHANNELS-1:0][COUNT-1:0] left;
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      left[n] = COUNT'(refused && word_channel == 3'(n)) + COUNT'(leaves && channel == 3'(n));
+      left[n] = COUNT'(leaves && channel == 3'(n));
       // A forgotten datagram that is being sent is still in the queue.
       if (forget) left[n] = COUNT'(tail[n] - head[n]);
+      left[n] += COUNT'(refused && word_channel == 3'(n));
       counted[n] = left[n] != '0 && !rst;
     end
   end
