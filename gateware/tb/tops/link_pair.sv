@@ -109,9 +109,9 @@ module link_pair
     // A frame may be chosen; the end is up; a datagram is complete; a buffer is freed, and its
     // channel; the end waits for a RESTART.
     assign happens[n] = {
-      link_end.boundary,
-      link_end.is_up,
-      link_end.submits,
+      link_end.core.boundary,
+      link_end.core.is_up,
+      link_end.core.submits,
       link_end.frees,
       link_end.frees_channel,
       in_error[n]

@@ -235,13 +235,14 @@ impl NetworkProcessor {
             };
             let out = slot / usize::from(self.parameters.put_slots);
             let takes = self.links.get(out / 8).is_some_and(Link::takes_datagrams);
-            if !takes || self.is_for_routed(out % 8) {
+            let put = put.filter(|_| takes && !self.is_for_routed(out % 8));
+            let Some(put) = put else {
                 self.counters.refuse();
                 let channel = &mut self.channels[out];
                 channel.put_count = channel.put_count.wrapping_add(1);
                 self.count_puts(out);
                 continue;
-            }
+            };
             self.counters.puts = self.counters.puts.wrapping_add(1);
             self.channels[out].puts.push_back(put);
             self.sendable(out);

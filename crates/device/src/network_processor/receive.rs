@@ -94,9 +94,6 @@ impl NetworkProcessor {
         let next_index = request.index + request.bytes.div_ceil(self.unit_of(request.key.party));
         let key = request.key;
         self.credit_places += 1;
-        if request.is_last {
-            self.counters.credits = self.counters.credits.wrapping_add(1);
-        }
         let open = |credit: &&mut Credit| credit.is_open && credit.token == request.token;
         if let Some(credit) = self.credits.get_mut(&key).filter(open) {
             credit.notify = request.notify;
@@ -122,6 +119,7 @@ impl NetworkProcessor {
             self.credits.insert(key, credit);
         }
         if request.is_last {
+            self.counters.credits = self.counters.credits.wrapping_add(1);
             self.take_waiting(key);
         }
     }

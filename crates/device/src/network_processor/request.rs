@@ -59,7 +59,14 @@ pub(super) struct Request {
     pub address: u64,
     pub notify: u64,
     pub token: u16,
+    /// Value of the channel's field, in a routed request as well.
+    pub channel: u8,
+    /// Value of the reserved word.
+    pub reserved: u32,
 }
+
+/// Channel that a routed request names.
+const ROUTED_CHANNEL: u8 = 6;
 
 impl Request {
     /// Decodes a slot.
@@ -84,6 +91,8 @@ impl Request {
             address: long(layout::BUFFER_LOW),
             notify: long(layout::NOTIFY_LOW),
             token: layout::party::TOKEN.get(party) as u16,
+            channel: layout::what::CHANNEL.get(what) as u8,
+            reserved: word(layout::RESERVED),
         }
     }
 
@@ -95,10 +104,24 @@ impl Request {
     /// Whether the run is valid.
     pub fn is_possible(&self, payload_bytes: u32) -> bool {
         let unit = self.unit(payload_bytes);
-        let end = self.address.checked_add(self.bytes.into());
-        let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(unit));
+        let last_byte = self.address.checked_add(u64::from(self.bytes.saturating_sub(1)));
+        let is_routed = matches!(self.key.party, Party::Node(_));
+        // Only a message between neighbours may have no bytes, and then has one run.
+        let may_be_empty = self.is_last && self.index == 0 && !is_routed;
+        let has_length = match self.bytes {
+            0 => may_be_empty,
+            bytes => self.is_last || bytes.is_multiple_of(unit),
+        };
         let payloads = self.index + self.bytes.div_ceil(unit);
-        is_whole && self.bytes <= MAX_RUN_BYTES && end.is_some() && payloads <= MAX_PAYLOADS
+        let is_told = self.notify != 0 && self.notify.is_multiple_of(8);
+        let has_channel = !is_routed || self.channel == ROUTED_CHANNEL;
+        has_length
+            && has_channel
+            && is_told
+            && self.reserved == 0
+            && self.bytes <= MAX_RUN_BYTES
+            && last_byte.is_some()
+            && payloads <= MAX_PAYLOADS
     }
 }
 
@@ -295,9 +318,14 @@ impl PutWindow {
         }
     }
 
-    /// Takes a store and calls `found` with the slot number of each datagram that it completes, or
-    /// with `None` for an invalid one.
-    pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
+    /// Takes a store and calls `found` with the slot number of each datagram that it completes, and
+    /// the datagram or `None` for an invalid one; without a slot for bytes outside all slots.
+    pub fn store(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        mut found: impl FnMut(Option<(usize, Option<Put>)>),
+    ) {
         let (stride, payload_bytes) = (self.stride_bytes, self.payload_bytes);
         let end = CONTROL_BYTES + payload_bytes;
         for_each_slot(offset, data, stride, |at, within, part| {
@@ -311,10 +339,10 @@ impl PutWindow {
             let put = match put_of(slot, payload_bytes) {
                 Whole::Not => return,
                 Whole::Wrong => None,
-                Whole::Put(put) => Some((number, put)),
+                Whole::Put(put) => Some(put),
             };
             *place = None;
-            found(put);
+            found(Some((number, put)));
         });
     }
 
@@ -338,12 +366,14 @@ fn put_of(slot: &Slot<PUT_BYTES>, payload_bytes: usize) -> Whole {
     let (what, length) = (word(put_control::WHAT), word(put_control::LENGTH));
     let bytes = put_control::length::BYTES.get(length) as usize;
     let is_last = put_control::what::LAST.get(what) != 0;
-    let is_whole = bytes == payload_bytes || (is_last && (1..payload_bytes).contains(&bytes));
-    if put_control::what::VALID.get(what) == 0 || !is_whole {
+    if put_control::what::VALID.get(what) == 0 || bytes > payload_bytes {
         return Whole::Wrong;
     }
     if !slot.has(CONTROL_BYTES + bytes) {
         return Whole::Not;
+    }
+    if bytes == 0 || (bytes < payload_bytes && !is_last) {
+        return Whole::Wrong;
     }
     let mut payload = [0; LONG_PAYLOAD_BYTES];
     let payload = &mut payload[..payload_bytes];
@@ -395,6 +425,8 @@ mod tests {
             address: 0x1_0000_1000,
             notify: 0x2_0000_2008,
             token: 0xbeef,
+            channel: 5,
+            reserved: 0,
         };
         for order in [[0_usize, 8, 16, 24], [24, 0, 16, 8], [8, 16, 24, 0]] {
             let mut windows = RequestWindows::new(4, 4);
@@ -414,6 +446,16 @@ mod tests {
         assert!(Request { is_last: false, bytes: 256, ..expected }.is_possible(128));
         assert!(!Request { index: MAX_PAYLOADS - 2, ..expected }.is_possible(128));
         assert!(!Request { address: u64::MAX - 10, ..expected }.is_possible(128));
+        assert!(Request { address: u64::MAX - 299, ..expected }.is_possible(128));
+        assert!(!Request { bytes: 0, ..expected }.is_possible(128));
+        assert!(Request { bytes: 0, index: 0, ..expected }.is_possible(128));
+        assert!(!Request { notify: 0, ..expected }.is_possible(128));
+        assert!(!Request { notify: 0x2004, ..expected }.is_possible(128));
+        assert!(!Request { reserved: 1, ..expected }.is_possible(128));
+        let key = Key { party: Party::Node(3), tag: 1 };
+        assert!(Request { key, channel: 6, ..expected }.is_possible(128));
+        assert!(!Request { key, ..expected }.is_possible(128));
+        assert!(!Request { key, channel: 6, bytes: 0, index: 0, ..expected }.is_possible(128));
     }
 
     #[test]
@@ -468,6 +510,7 @@ mod tests {
         assert!(found.is_empty());
         window.store(slot + 8, &bytes[8..16], |put| found.push(put));
         let (number, put) = found.pop().unwrap().unwrap();
+        let put = put.unwrap();
         assert_eq!((number, put.tag, put.index, put.kind), (3, 9, 2, Kind::Short));
         assert_eq!(put.payload[..20], [0xaa; 20]);
         assert_eq!((put.payload[20], put.payload[127]), (0, 20));
@@ -475,7 +518,10 @@ mod tests {
         let what = put_control::what::VALID.put(1);
         bytes[..4].copy_from_slice(&what.to_le_bytes());
         window.store(slot, &bytes[..8], |put| found.push(put));
+        assert!(found.is_empty());
+        window.store(slot + 8, &bytes[8..28], |put| found.push(put));
+        assert!(matches!(found.pop(), Some(Some((3, None)))));
         window.store(stride * 16, &bytes[..8], |put| found.push(put));
-        assert!(found.iter().all(Option::is_none) && found.len() == 2);
+        assert!(matches!(found.pop(), Some(None)));
     }
 }

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// From the staging memory to the link: the reads of each channel, in their order, become the bytes
+// of its messages, and these datagrams. What belongs to a void message is dropped; an abort ends it
+// at the far end if a datagram of it has been sent.
+
+module crosslane_get_sender
+  import crosslane_pkg::*;
+  import crosslane_link_pkg::*;
+  import crosslane_network_pkg::*;
+  import crosslane_nget_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS     = 256,
+    parameter  int unsigned LANES         = 8,                      // of the link
+    parameter  int unsigned MAX_READ      = 512,
+    parameter  int unsigned STAGING_BYTES = 4096,                   // of a channel
+    parameter  int unsigned RECORDS       = 32,                     // of a channel: power of two
+    localparam int unsigned PLACE_BITS    = $clog2(STAGING_BYTES),
+    localparam int unsigned POSITION_BITS = 3 + PLACE_BITS
+) (
+    input  logic                            clk,
+    input  logic                            rst,
+    input  logic                            forget,         // drops everything, without aborts
+    output logic                            empty,
+    // A read is sent, or needs none (`push_done`): its bytes are reserved.
+    input  logic                            push,
+    input  logic        [              2:0] push_channel,
+    input  logic                            push_done,
+    input  get_record_t                     push_record,
+    output logic        [              7:0] push_place,
+    output logic        [             15:0] push_position,
+    output logic        [     CHANNELS-1:0] has_space,      // for a read
+    // A read has ended.
+    input  logic                            done,
+    input  logic        [              2:0] done_channel,
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic        [              7:0] done_place,
+    // verilator lint_on UNUSEDSIGNAL
+    input  get_void_t                       void_i,
+    // The staging memory, RING_READ_CLOCKS moves later.
+    output logic                            read_enable,
+    output logic        [POSITION_BITS-1:0] read_position,
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic        [    DATA_BITS-1:0] read_data,      // more than a beat
+    // verilator lint_on UNUSEDSIGNAL
+    // To the link. `room_more`: channels that take two datagrams.
+    input  logic        [     CHANNELS-1:0] room,
+    input  logic        [     CHANNELS-1:0] room_more,
+    output logic                            m_valid,
+    input  logic                            m_ready,
+    output logic        [              2:0] m_channel,
+    output label_t                          m_label,
+    output logic        [      8*LANES-1:0] m_data
+);
+  localparam int unsigned RECORD_BITS = $clog2(RECORDS);
+  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned BEAT_BITS = $clog2(BEATS);
+  typedef logic [PLACE_BITS:0] count_t;
+
+  (* ram_style = "distributed" *) get_record_t records[CHANNELS*RECORDS];
+  (* ram_style = "distributed" *) logic voids[CHANNELS<<SEQUENCE_BITS];
+  logic [CHANNELS*RECORDS-1:0] is_done;
+  logic [CHANNELS-1:0][RECORD_BITS:0] head, tail;
+  count_t [CHANNELS-1:0] used_from, used_to;  // of the staging memory
+  // The message whose bytes are sent.
+  logic [CHANNELS-1:0] is_current, has_end, is_begun, abort_due;
+  logic [CHANNELS-1:0][7:0] current;
+  logic [CHANNELS-1:0][5:0] tags, abort_tags;
+  logic [CHANNELS-1:0][12:0] indices;
+  count_t [CHANNELS-1:0] available;
+
+  // --- Space ---------------------------------------------------------------------------------
+  assign push_place = 8'(tail[push_channel][RECORD_BITS-1:0]);
+  assign push_position = 16'(used_to[push_channel][PLACE_BITS-1:0]);
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      logic [RECORD_BITS:0] kept;
+      kept = tail[n] - head[n];
+      has_space[n] = !kept[RECORD_BITS] &&
+          count_t'(used_to[n] - used_from[n]) <= count_t'(STAGING_BYTES - MAX_READ);
+    end
+  end
+
+  // --- The next read of a channel, by turns ---------------------------------------------------
+  logic [2:0] scan, channel, index;
+  get_record_t record_;
+  logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
+  logic busy;
+
+  assign record_ = records[{scan, head[scan][RECORD_BITS-1:0]}];
+  assign is_there = head[scan] != tail[scan] && is_done[{scan, head[scan][RECORD_BITS-1:0]}] &&
+      !(busy && channel == scan) && !(begins && index == scan);
+  assign record_void = forget || voids[{scan, record_.sequence_}];
+  assign current_void = is_current[scan] && (forget || voids[{scan, current[scan]}]);
+  assign drops_current = current_void && !abort_due[scan] && !(busy && channel == scan) &&
+      !(begins && index == scan);
+  assign drops = is_there && !is_current[scan] && record_void;
+  assign starts = is_there && !is_current[scan] && !record_void;
+  assign adds = is_there && is_current[scan] && !current_void && !has_end[scan] &&
+      record_.sequence_ == current[scan];
+  assign pops = drops || starts || adds;
+
+  // --- A datagram of a channel, by turns ------------------------------------------------------
+  logic [CHANNELS-1:0] can, chosen;
+  logic [CHANNELS-1:0][1:0] on_way;  // datagrams that the link does not count yet
+  logic begins, moves, issues_last, leaves, is_last;
+  logic [BEAT_BITS-1:0] at;
+  count_t base, rest;
+  logic [7:0] count, next_count, final_byte;
+  label_t label, next_label;
+
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      can[n] = (on_way[n] == 2'd0) ? room[n] : (on_way[n] == 2'd1) && room_more[n];
+      can[n] &= abort_due[n] || (is_current[n] && !forget &&
+                                 (has_end[n] || available[n] >= count_t'(PAYLOAD_BYTES)));
+    end
+  end
+
+  crosslane_turn #(
+      .COUNT(CHANNELS)
+  ) turn (
+      .clk,
+      .rst,
+      .valid(can),
+      .taken(begins ? chosen : '0),
+      .chosen,
+      .index
+  );
+
+  assign begins = !busy && chosen != '0;
+  assign rest = available[index];
+  assign is_last = has_end[index] && rest <= count_t'(PAYLOAD_BYTES);
+  assign next_count = (rest < count_t'(PAYLOAD_BYTES)) ? 8'(rest) : 8'(PAYLOAD_BYTES);
+  always_comb begin
+    next_label.index = indices[index];
+    next_label.tag   = tags[index];
+    next_label.kind  = KIND_MIDDLE;
+    if (is_last) next_label.kind = (next_count == 8'(PAYLOAD_BYTES)) ? KIND_LAST : KIND_SHORT;
+    if (abort_due[index]) next_label = '{index: '0, tag: abort_tags[index], kind: KIND_SHORT};
+  end
+
+  assign issues_last   = busy && moves && at == '1;
+  assign read_enable   = moves;
+  assign read_position = {channel, PLACE_BITS'(base + count_t'(32'(at) * LANES))};
+
+  always_ff @(posedge clk) begin
+    scan <= scan + 1'b1;
+    if (push) begin
+      records[{push_channel, tail[push_channel][RECORD_BITS-1:0]}] <= push_record;
+      is_done[{push_channel, tail[push_channel][RECORD_BITS-1:0]}] <= push_done;
+      tail[push_channel] <= tail[push_channel] + 1'b1;
+      used_to[push_channel] <= used_to[push_channel] + count_t'(push_record.bytes);
+    end
+    if (done) is_done[{done_channel, RECORD_BITS'(done_place)}] <= 1'b1;
+    if (void_i.write) voids[{void_i.channel, void_i.sequence_}] <= void_i.is_void;
+
+    if (drops_current) begin
+      is_current[scan] <= 1'b0;
+      is_begun[scan]   <= 1'b0;
+      abort_due[scan]  <= is_begun[scan] && !forget;
+      abort_tags[scan] <= tags[scan];
+      used_from[scan]  <= used_from[scan] + available[scan];
+    end
+    if (pops) head[scan] <= head[scan] + 1'b1;
+    if (drops) used_from[scan] <= used_from[scan] + count_t'(record_.bytes);
+    if (starts) begin
+      is_current[scan] <= 1'b1;
+      is_begun[scan] <= 1'b0;
+      has_end[scan] <= record_.ends;
+      current[scan] <= record_.sequence_;
+      tags[scan] <= record_.tag;
+      indices[scan] <= '0;
+      available[scan] <= count_t'(record_.bytes);
+    end
+    if (adds) begin
+      available[scan] <= available[scan] + count_t'(record_.bytes);
+      has_end[scan]   <= record_.ends;
+    end
+
+    if (begins) begin
+      busy <= 1'b1;
+      at <= '0;
+      channel <= index;
+      base <= used_from[index];
+      label <= next_label;
+      count <= next_count;
+      final_byte <= next_count;
+      if (abort_due[index]) begin
+        count <= '0;
+        final_byte <= ABORT;
+        abort_due[index] <= 1'b0;
+      end else begin
+        available[index] <= available[index] - count_t'(next_count);
+        indices[index]   <= indices[index] + 1'b1;
+        is_begun[index]  <= 1'b1;
+        if (is_last) is_current[index] <= 1'b0;
+      end
+    end
+    if (busy && moves) at <= at + 1'b1;
+    if (issues_last) begin
+      busy <= 1'b0;
+      used_from[channel] <= used_from[channel] + count_t'(count);
+    end
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      on_way[n] <= on_way[n] + 2'(begins && chosen[n]) - 2'(leaves && m_channel == 3'(n));
+      if (forget) abort_due[n] <= 1'b0;
+    end
+    if (rst) begin
+      scan <= '0;
+      head <= '0;
+      tail <= '0;
+      used_from <= '0;
+      used_to <= '0;
+      is_current <= '0;
+      is_begun <= '0;
+      abort_due <= '0;
+      on_way <= '0;
+      busy <= 1'b0;
+      at <= '0;
+    end
+  end
+  assign empty = head == tail && is_current == '0 && abort_due == '0 && !busy && valid == '0;
+
+  // --- Through the memory's pipeline ----------------------------------------------------------
+  typedef struct packed {
+    logic [BEAT_BITS-1:0] at;
+    logic [2:0]           channel;
+    logic [7:0]           count;
+    logic [7:0]           final_byte;
+    label_t               label;
+  } beat_t;
+  logic [RING_READ_CLOCKS-1:0] valid;
+  beat_t [RING_READ_CLOCKS-1:0] beats;
+  beat_t out;
+
+  assign out = beats[RING_READ_CLOCKS-1];
+  assign m_valid = valid[RING_READ_CLOCKS-1];
+  assign m_channel = out.channel;
+  assign m_label = out.label;
+  assign moves = !m_valid || m_ready;
+  assign leaves = m_valid && m_ready && out.at == '1;
+
+  always_comb begin
+    m_data = (8 * LANES)'(read_data);
+    for (int unsigned n = 0; n < LANES; n++) begin
+      if (32'(out.at) * LANES + n >= 32'(out.count)) m_data[8*n+:8] = '0;
+    end
+    if (out.at == '1 && out.label.kind == KIND_SHORT) m_data[8*LANES-1-:8] = out.final_byte;
+  end
+
+  always_ff @(posedge clk) begin
+    if (moves) begin
+      valid <= {valid[RING_READ_CLOCKS-2:0], busy};
+      beats <= {
+        beats[RING_READ_CLOCKS-2:0],
+        beat_t'{at: at, channel: channel, count: count, final_byte: final_byte, label: label}
+      };
+    end
+    if (rst) valid <= '0;
+  end
+endmodule

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Tags of the get engine's reads: completions of any order become bytes at their positions in the
+// staging memory; each read ends once. A tag whose read timed out, or had a completion that did not
+// fit, rests for as long again before it is used.
+
+module crosslane_get_tags
+  import crosslane_pkg::*;
+  import crosslane_network_pkg::*;
+  import crosslane_nget_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS      = 256,
+    parameter  int unsigned TAGS           = 64,                        // power of two, 2 to 256
+    parameter  int unsigned STAGING_BYTES  = 4096,                      // of a channel
+    parameter  int unsigned TIMEOUT_CLOCKS = 12500000,
+    localparam int unsigned BYTES          = DATA_BITS / 8,
+    localparam int unsigned TAG_BITS       = $clog2(TAGS),
+    localparam int unsigned POSITION_BITS  = 3 + $clog2(STAGING_BYTES)
+) (
+    input  logic                            clk,
+    input  logic                            rst,
+    // Takes the tag that is free.
+    output logic                            has_free,
+    output logic        [     TAG_BITS-1:0] free_tag,
+    input  logic                            take,
+    input  get_read_t                       take_read,
+    // Completions; they do not wait.
+    input  logic                            s_valid,
+    // verilator lint_off UNUSEDSIGNAL
+    input  tlp_header_t                     s_header,        // only some fields are used
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                            s_first,
+    input  logic                            s_last,
+    input  logic                            s_aborted,
+    input  logic        [    DATA_BITS-1:0] s_data,
+    // To the staging memory.
+    output logic                            write_valid,
+    output logic        [POSITION_BITS-1:0] write_position,
+    output logic        [    DATA_BITS-1:0] write_data,
+    output logic        [        BYTES-1:0] write_enable,
+    // Ends of reads.
+    output logic                            end_valid,
+    input  logic                            end_ready,
+    output get_end_t                        ended,
+    // Pulses.
+    output logic                            unexpected,
+    output logic                            timed_out
+);
+  localparam int unsigned PLACE_BITS = $clog2(STAGING_BYTES);
+  localparam int unsigned TICK_CLOCKS = (TIMEOUT_CLOCKS > 32) ? TIMEOUT_CLOCKS / 32 : 1;
+  localparam int unsigned COUNT_BITS = $clog2(TICK_CLOCKS + 1);
+
+  typedef enum logic [1:0] {
+    TAG_FREE,
+    TAG_WAITS,
+    TAG_RESTS
+  } tag_state_e;
+
+  (* ram_style = "distributed" *) get_read_t reads[TAGS];
+  (* ram_style = "distributed" *) logic [12:0] missing[TAGS];  // bytes of a read begun
+  (* ram_style = "distributed" *) logic [7:0] begun[TAGS];  // ticks
+  tag_state_e [TAGS-1:0] states;
+  logic [TAGS-1:0] has_begun;  // a completion of it has come
+
+  // --- Time ----------------------------------------------------------------------------------
+  logic [COUNT_BITS-1:0] clocks;
+  logic [7:0] now;
+  logic [TAG_BITS-1:0] visited;
+  logic is_old;
+
+  always_ff @(posedge clk) begin
+    clocks <= clocks + 1'b1;
+    if (clocks == COUNT_BITS'(TICK_CLOCKS - 1)) begin
+      clocks <= '0;
+      now <= now + 1'b1;
+    end
+    if (rst) begin
+      clocks <= '0;
+      now <= '0;
+    end
+  end
+  assign is_old = 8'(now - begun[visited]) > 8'd32;
+
+  // --- Completions ---------------------------------------------------------------------------
+  logic valid, first, last, aborted;
+  // verilator lint_off UNUSEDSIGNAL
+  tlp_header_t header;
+  // verilator lint_on UNUSEDSIGNAL
+  logic [DATA_BITS-1:0] data;
+
+  always_ff @(posedge clk) begin
+    valid <= s_valid && !rst;
+    first <= s_first;
+    last <= s_last;
+    aborted <= s_aborted;
+    data <= s_data;
+    if (s_valid && s_first) header <= s_header;
+  end
+
+  logic [TAG_BITS-1:0] tag;
+  // verilator lint_off UNUSEDSIGNAL
+  get_read_t read;
+  // verilator lint_on UNUSEDSIGNAL
+  logic [12:0] left, come, offset;
+  logic [6:0] lowest;
+  logic is_tag, waits, fits, good, ends_read, is_final;
+  logic [ 9:0] beat;
+  logic [12:0] at;  // of the beat's lane 0, from the first double word
+
+  assign tag = TAG_BITS'(header.tag);
+  assign read = reads[tag];
+  assign left = has_begun[tag] ? missing[tag] : read.bytes;
+  assign is_tag = header.tag < 10'(TAGS);
+  assign waits = is_tag && states[tag] == TAG_WAITS;
+  assign offset = 13'(header.address[1:0]);
+  assign lowest = 7'(read.address) + 7'(read.bytes) - 7'(left);
+  // Bytes of this completion.
+  always_comb begin
+    come = {header.length_dw, 2'b00} - offset;
+    if (come > header.byte_count) come = header.byte_count;
+  end
+  assign fits = header.kind == COMPLETION_DATA && header.status == STATUS_SUCCESSFUL &&
+      header.byte_count == left && header.address[6:0] == lowest && !header.poisoned;
+  assign good = waits && fits && !(last && aborted);
+  assign ends_read = good && come == left;
+  // An answer without data ends its read for good.
+  assign is_final = header.kind == COMPLETION && header.status != STATUS_SUCCESSFUL;
+
+  always_ff @(posedge clk) beat <= (valid && !last) ? (first ? 10'd1 : beat + 1'b1) : '0;
+  assign at = 13'(32'(first ? 10'd0 : beat) * BYTES);
+  assign write_valid = valid && waits && fits;
+  assign write_position = {
+    read.channel, PLACE_BITS'(read.position + 16'(read.bytes) - 16'(left) + 16'(at) - 16'(offset))
+  };
+  assign write_data = data;
+  always_comb begin
+    for (int unsigned n = 0; n < BYTES; n++) begin
+      write_enable[n] = at + 13'(n) >= offset && at + 13'(n) < offset + come;
+    end
+  end
+
+  // --- Ends and free tags --------------------------------------------------------------------
+  logic completes, visits, gives_up, frees, initialises;
+  logic [TAG_BITS:0] initial_tag;
+  logic [TAG_BITS-1:0] freed, end_tag;
+  // verilator lint_off UNUSEDSIGNAL
+  get_read_t end_read;
+  // verilator lint_on UNUSEDSIGNAL
+  get_end_t  pushed;
+
+  assign completes = valid && last && waits && (ends_read || !good);
+  assign visits = !valid && !take && !initialises;
+  assign gives_up = visits && states[visited] == TAG_WAITS && is_old;
+  assign initialises = !initial_tag[TAG_BITS];
+  assign frees = initialises || (completes && (ends_read || is_final)) ||
+      (visits && states[visited] == TAG_RESTS && is_old);
+  always_comb begin
+    freed = visited;
+    if (initialises) freed = TAG_BITS'(initial_tag);
+    else if (completes) freed = tag;
+  end
+  assign end_tag = completes ? tag : visited;
+  assign end_read = reads[end_tag];
+  assign pushed = '{
+          good: completes && ends_read,
+          channel: end_read.channel,
+          tag: end_read.tag,
+          record_: end_read.record_,
+          bytes: end_read.bytes
+      };
+
+  always_ff @(posedge clk) begin
+    if (visits) visited <= visited + 1'b1;
+    if (initialises) initial_tag <= initial_tag + 1'b1;
+    if (take) begin
+      reads[free_tag] <= take_read;
+      states[free_tag] <= TAG_WAITS;
+      has_begun[free_tag] <= 1'b0;
+    end
+    if (valid && last && good) begin
+      missing[tag]   <= left - come;
+      has_begun[tag] <= 1'b1;
+    end
+    if (take || gives_up) begin
+      begun[take?free_tag : visited] <= now;
+    end
+    if (completes) states[tag] <= (ends_read || is_final) ? TAG_FREE : TAG_RESTS;
+    if (gives_up) states[visited] <= TAG_RESTS;
+    else if (visits && states[visited] == TAG_RESTS && is_old) states[visited] <= TAG_FREE;
+    unexpected <= valid && last && (!is_tag || states[tag] == TAG_FREE);
+    timed_out  <= gives_up;
+    if (rst) begin
+      states <= {TAGS{TAG_FREE}};
+      initial_tag <= '0;
+      visited <= '0;
+      unexpected <= 1'b0;
+      timed_out <= 1'b0;
+    end
+  end
+
+  crosslane_fifo #(
+      .WIDTH(TAG_BITS),
+      .DEPTH(TAGS)
+  ) free_tags (
+      .clk,
+      .rst,
+      .s_valid(frees),
+      .s_ready(),
+      .s_data (freed),
+      .m_valid(has_free),
+      .m_ready(take),
+      .m_data (free_tag),
+      .count  ()
+  );
+
+  // A read under way has one end; those that wait here are dealt with before more reads are sent.
+  crosslane_fifo #(
+      .WIDTH($bits(get_end_t)),
+      .DEPTH(2 * TAGS)
+  ) ends (
+      .clk,
+      .rst,
+      .s_valid(completes || gives_up),
+      .s_ready(),
+      .s_data (pushed),
+      .m_valid(end_valid),
+      .m_ready(end_ready),
+      .m_data (ended),
+      .count  ()
+  );
+
+`ifndef SYNTHESIS
+  if (TAGS != 1 << TAG_BITS || TAGS < 2 || TAGS > MAX_TAGS) begin : g_tags
+    $error("TAGS is a power of two, 2 to 256");
+  end
+`endif
+endmodule

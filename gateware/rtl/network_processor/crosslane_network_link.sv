@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A link of a network processor: lanes and end of a torus link, its put aperture, its receive
+// buffers. Puts go into the link's queues; what the link delivers waits for the receive engine.
+
+module crosslane_network_link
+  import crosslane_link_pkg::*;
+  import crosslane_network_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned PUT_SLOTS = 8,
+    parameter int unsigned LANES = 8,  // these as in crosslane_link_port
+    parameter int unsigned SYMBOLS = 2,
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter int unsigned QUEUE_DATAGRAMS = 2,
+    parameter int unsigned RETRY_DATAGRAMS = 32,
+    parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
+    parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
+    parameter int unsigned RETRY_TIMEOUT = 918,
+    parameter int unsigned REFRESH = 1598,
+    localparam int unsigned BYTES = DATA_BITS / 8,
+    localparam int unsigned WITHIN = $clog2(PUT_STRIDE / BYTES),
+    localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS),
+    localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
+    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7
+) (
+    input logic clk,
+    input logic rst,
+    input logic enable,  // falls: forgets everything
+    input logic retrain,  // pulse
+    input logic [15:0] first_session,
+    // `resets`, level: software has reset the network processor. `forget`: the receive engine is to
+    // end all of the link, then pulses `forgotten`; the link goes on when none of its datagrams
+    // are `held` by the writer.
+    input logic resets,
+    output logic forget,
+    input logic forgotten,
+    input logic held,
+    output logic takes,  // datagrams are taken: the link is up or trains
+    output logic quiet,  // nothing is being forgotten
+    // Words of the put aperture.
+    input logic word_valid,
+    input logic [PUT_BITS-1:0] word_slot,
+    input logic [WITHIN-1:0] word_within,
+    input logic word_last,
+    input logic [DATA_BITS-1:0] word_data,
+    input logic [BYTES-1:0] word_enables,
+    output logic put_accepted,
+    output logic put_refused,
+    output logic [CHANNELS-1:0][31:0] put_counts,
+    output logic [CHANNELS-1:0] put_counted,
+    // Datagrams delivered, as in crosslane_receive_store.
+    output logic arrived_valid,
+    input logic arrived_ready,
+    output arrived_t arrived,
+    input logic frees,
+    input logic [2:0] frees_channel,
+    input logic [SLOT_BITS-1:0] frees_slot,
+    input logic read_enable,
+    input logic [POSITION_BITS-1:0] read_position,
+    output logic [DATA_BITS-1:0] read_data,
+    // Of the transceivers, as in crosslane_link_port.
+    output logic tx_enable,
+    output logic tx_begins_word,
+    output logic [LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    input logic rx_clk,
+    input logic rx_rst,
+    input logic [LANES-1:0] rx_detected,
+    input logic [LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    output port_state_e state,
+    output logic [9:0] far_channel_datagrams,
+    output lane_counters_t lane_counters,
+    output link_counters_t counters
+);
+  // --- Forgetting ----------------------------------------------------------------------------
+  // All of the link goes, in the link and in the receive engine, before it may train again.
+  logic forgetting, swept, is_disabled, was_failed, begins;
+
+  assign begins = resets || (!enable && !is_disabled) || (state == PORT_FAILED && !was_failed);
+  assign forget = forgetting && !swept;
+  assign quiet  = !forgetting && !begins;
+  assign takes  = enable && !is_disabled && state != PORT_FAILED && !forgetting;
+
+  always_ff @(posedge clk) begin
+    was_failed <= state == PORT_FAILED;
+    if (forgotten) swept <= 1'b1;
+    if (swept && !held) forgetting <= 1'b0;
+    if (!forgetting && enable && !resets) is_disabled <= 1'b0;
+    if (resets || !enable) is_disabled <= 1'b1;
+    if (begins) begin
+      forgetting <= 1'b1;
+      swept <= 1'b0;
+    end
+    if (rst) begin
+      forgetting  <= 1'b0;
+      swept       <= 1'b0;
+      is_disabled <= 1'b1;
+      was_failed  <= 1'b0;
+    end
+  end
+
+  // --- Lanes and end -------------------------------------------------------------------------
+  logic end_rst, core_rst, link_up, end_ready, end_begins, column_restart, column_valid;
+  logic [LANES-1:0][7:0] end_symbols, column_symbols;
+  logic [LANES-1:0] end_control, column_control, column_error;
+  link_events_t column_events;
+  training_set_t column_set;
+  logic [2:0] timeouts_in_a_row;
+  logic s_valid, s_ready;
+  logic [2:0] s_channel;
+  label_t s_label;
+  logic [8*LANES-1:0] s_data;
+  logic [CHANNELS-1:0] room;
+  header_t header;
+  logic beat_valid, has_room, delivers;
+  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
+  logic [8*LANES-1:0] beat_data;
+  logic [CHANNELS-1:0][9:0] delivered, freed;
+
+  assign core_rst = end_rst || forgetting;
+
+  crosslane_link_lanes #(
+      .LANES(LANES),
+      .SYMBOLS(SYMBOLS),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+  ) lanes (
+      .enable(enable && !is_disabled),
+      .counters(lane_counters),
+      .session(),
+      .session_seen(),
+      .progress(),
+      .errors(),
+      .turned(),
+      .*
+  );
+
+  crosslane_link_core #(
+      .LANES(LANES),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
+      .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
+      .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
+      .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
+      .RETRY_TIMEOUT(RETRY_TIMEOUT),
+      .REFRESH(REFRESH)
+  ) core (
+      .rst           (core_rst),
+      .counters_rst  (rst || resets),
+      .tx_ready      (end_ready),
+      .tx_symbols    (end_symbols),
+      .tx_control    (end_control),
+      .tx_begins     (end_begins),
+      .rx_restart    (column_restart),
+      .rx_valid      (column_valid),
+      .rx_symbols    (column_symbols),
+      .rx_control    (column_control),
+      .rx_error      (column_error),
+      .rx_events     (column_events),
+      .rx_set        (column_set),
+      .in_error      (),
+      .is_settled    (),
+      .unacknowledged(),
+      .expected      (),
+      .credit        (),
+      .*
+  );
+
+  // --- Puts and receive buffers --------------------------------------------------------------
+  crosslane_put_window #(
+      .DATA_BITS(DATA_BITS),
+      .LANES(LANES),
+      .SLOTS(PUT_SLOTS)
+  ) put_window (
+      .rst      (rst || resets),
+      .forget   (forgetting),
+      .accepted (put_accepted),
+      .refused  (put_refused),
+      .counts   (put_counts),
+      .counted  (put_counted),
+      .m_valid  (s_valid),
+      .m_ready  (s_ready),
+      .m_channel(s_channel),
+      .m_label  (s_label),
+      .m_data   (s_data),
+      .*
+  );
+
+  crosslane_receive_store #(
+      .DATA_BITS(DATA_BITS),
+      .LANES(LANES),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+  ) store (
+      .rst      (core_rst),
+      .m_valid  (arrived_valid),
+      .m_ready  (arrived_ready),
+      .m_arrived(arrived),
+      .*
+  );
+endmodule

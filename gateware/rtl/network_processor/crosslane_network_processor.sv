@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A network processor: apertures of puts and credits on the host's side, links on the other.
+// Read first: docs/network-processor.md, and README.md for the parts of it that are here.
+
+module crosslane_network_processor
+  import crosslane_pkg::*;
+  import crosslane_link_pkg::*;
+  import crosslane_network_pkg::*;
+#(
+    parameter int unsigned DATA_BITS             = 256,  // 64, 128, 256, 512
+    parameter int unsigned LINKS                 = 1,    // 1 to 8
+    parameter int unsigned PUT_SLOTS             = 8,    // of each channel: power of two, 2 to 32
+    parameter int unsigned CREDIT_SLOTS          = 64,   // power of two, 2 to 256
+    parameter int unsigned MAX_WRITE             = 256,  // bytes: power of two, 128 to 4096
+    parameter int unsigned LANES                 = 8,    // these of each link: crosslane_link_port
+    parameter int unsigned SYMBOLS               = 2,
+    parameter int unsigned CHANNEL_DATAGRAMS     = 64,
+    parameter int unsigned QUEUE_DATAGRAMS       = 2,
+    parameter int unsigned RETRY_DATAGRAMS       = 32,
+    parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
+    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
+    parameter int unsigned RETRY_TIMEOUT         = 918,
+    parameter int unsigned REFRESH               = 1598
+) (
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    // Of registers: links, counts of puts. Pulses: `reset_i`, `counts_written` (put_counts_high).
+    input logic reset_i,
+    input logic [LINKS-1:0] enable,
+    input logic [LINKS-1:0] retrain,
+    input logic [15:0] first_session,
+    input logic [63:0] counts_address,
+    input logic counts_written,
+    output logic quiet,
+    output network_counters_t counters,
+    // TLPs.
+    input logic s_rx_valid,
+    output logic s_rx_ready,
+    input tlp_header_t s_rx_header,
+    input logic s_rx_first,
+    input logic s_rx_last,
+    input logic [DATA_BITS-1:0] s_rx_data,
+    output logic m_tx_valid,
+    input logic m_tx_ready,
+    output tlp_header_t m_tx_header,
+    output logic m_tx_first,
+    output logic m_tx_last,
+    output logic [DATA_BITS-1:0] m_tx_data,
+    // Of the transceivers of each link, as in crosslane_link_port.
+    output logic [LINKS-1:0] tx_enable,
+    output logic [LINKS-1:0] tx_begins_word,
+    output logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    input logic [LINKS-1:0] rx_clk,
+    input logic [LINKS-1:0] rx_rst,
+    input logic [LINKS-1:0][LANES-1:0] rx_detected,
+    input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    output port_state_e [LINKS-1:0] state,
+    output logic [LINKS-1:0][9:0] far_channel_datagrams,
+    output lane_counters_t [LINKS-1:0] lane_counters,
+    output link_counters_t [LINKS-1:0] link_counters
+);
+  localparam int unsigned BYTES = DATA_BITS / 8;
+  localparam int unsigned LANE_BITS = $clog2(BYTES);
+  localparam int unsigned WORD_BITS = APERTURE_BITS - LANE_BITS;
+  localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
+  localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7;
+
+  // --- Words of the apertures ----------------------------------------------------------------
+  logic word_valid, word_ready, word_last;
+  logic [2:0] word_bar;
+  logic [WORD_BITS-1:0] word_number;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [APERTURE_BITS-1:0] place;  // words have no lowest bits
+  // verilator lint_on UNUSEDSIGNAL
+  logic [DATA_BITS-1:0] word_data;
+  logic [BYTES-1:0] word_enables;
+
+  crosslane_network_words #(
+      .DATA_BITS(DATA_BITS)
+  ) words (
+      .s_valid (s_rx_valid),
+      .s_ready (s_rx_ready),
+      .s_header(s_rx_header),
+      .s_first (s_rx_first),
+      .s_last  (s_rx_last),
+      .s_data  (s_rx_data),
+      .*
+  );
+  assign place = {word_number, LANE_BITS'(0)};
+
+  // --- Reset by software ---------------------------------------------------------------------
+  logic resetting;
+  logic [LINKS-1:0] link_quiet, forget, forgotten, takes, held;
+  always_ff @(posedge clk) begin
+    if (&link_quiet) resetting <= 1'b0;
+    if (reset_i) resetting <= 1'b1;
+    if (rst) resetting <= 1'b0;
+  end
+
+  // --- Credits -------------------------------------------------------------------------------
+  localparam int unsigned CREDIT_BITS = $clog2(CREDIT_SLOTS);
+  localparam int unsigned STRIDE = REQUEST_STRIDE / BYTES;
+  localparam int unsigned WITHIN = (STRIDE > 1) ? $clog2(STRIDE) : 1;
+  logic is_credit, found, request_space, request_valid, request_ready;
+  request_t found_request, request;
+
+  // Slots of gets, which are not there, come before those of credits.
+  assign is_credit = word_bar == REQUEST_BAR &&
+      place[APERTURE_BITS-1:6+CREDIT_BITS] == (APERTURE_BITS-6-CREDIT_BITS)'(
+          CREDITS_BASE >> (6 + CREDIT_BITS));
+  // A request of 32 B is held up by a full queue; software that keeps to its places never does it.
+  assign word_ready = request_space;
+
+  crosslane_request_window #(
+      .DATA_BITS(DATA_BITS),
+      .SLOTS(CREDIT_SLOTS)
+  ) request_window (
+      .clk,
+      .rst        (rst || reset_i || resetting),
+      .word_valid (word_valid && word_ready && is_credit),
+      .word_slot  (place[6+:CREDIT_BITS]),
+      .word_within((STRIDE > 1) ? place[LANE_BITS+:WITHIN] : '0),
+      .word_last,
+      .word_data,
+      .word_enables,
+      .found,
+      .request    (found_request)
+  );
+
+  // Each place's request and its cancel.
+  crosslane_fifo #(
+      .WIDTH($bits(request_t)),
+      .DEPTH(2 * CREDIT_SLOTS)
+  ) requests (
+      .clk,
+      .rst    (rst || reset_i || resetting),
+      .s_valid(found),
+      .s_ready(request_space),
+      .s_data (found_request),
+      .m_valid(request_valid),
+      .m_ready(request_ready),
+      .m_data (request),
+      .count  ()
+  );
+
+  // --- Links ---------------------------------------------------------------------------------
+  localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS);
+  localparam int unsigned LINK_FROM = 8 + PUT_BITS;  // of the place in the put aperture
+  logic [LINKS-1:0] put_accepted, put_refused, arrived_valid, arrived_ready, frees;
+  logic [LINKS-1:0][CHANNELS-1:0][31:0] put_counts;
+  logic [LINKS-1:0][CHANNELS-1:0] put_counted;
+  arrived_t [LINKS-1:0] arrived;
+  logic [2:0] frees_channel;
+  logic [SLOT_BITS-1:0] frees_slot;
+  logic read_enable;
+  logic [POSITION_BITS-1:0] read_position;
+  logic [LINKS-1:0][DATA_BITS-1:0] read_data;
+
+  for (genvar n = 0; n < LINKS; n++) begin : g_link
+    crosslane_network_link #(
+        .DATA_BITS(DATA_BITS),
+        .PUT_SLOTS(PUT_SLOTS),
+        .LANES(LANES),
+        .SYMBOLS(SYMBOLS),
+        .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+        .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
+        .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
+        .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
+        .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
+        .RETRY_TIMEOUT(RETRY_TIMEOUT),
+        .REFRESH(REFRESH)
+    ) network_link (
+        .clk,
+        .rst,
+        .enable(enable[n] && !resetting),
+        .retrain(retrain[n]),
+        .first_session,
+        .resets(reset_i),
+        .forget(forget[n]),
+        .forgotten(forgotten[n]),
+        .held(held[n]),
+        .takes(takes[n]),
+        .quiet(link_quiet[n]),
+        .word_valid(word_valid && word_ready && word_bar == PUT_BAR && !resetting &&
+                    place[APERTURE_BITS-1:LINK_FROM] == (APERTURE_BITS-LINK_FROM)'(n)),
+        .word_slot(place[LINK_FROM-1:8]),
+        .word_within(place[7:LANE_BITS]),
+        .word_last,
+        .word_data,
+        .word_enables,
+        .put_accepted(put_accepted[n]),
+        .put_refused(put_refused[n]),
+        .put_counts(put_counts[n]),
+        .put_counted(put_counted[n]),
+        .arrived_valid(arrived_valid[n]),
+        .arrived_ready(arrived_ready[n]),
+        .arrived(arrived[n]),
+        .frees(frees[n]),
+        .frees_channel,
+        .frees_slot,
+        .read_enable,
+        .read_position,
+        .read_data(read_data[n]),
+        .tx_enable(tx_enable[n]),
+        .tx_begins_word(tx_begins_word[n]),
+        .tx_words(tx_words[n]),
+        .rx_clk(rx_clk[n]),
+        .rx_rst(rx_rst[n]),
+        .rx_detected(rx_detected[n]),
+        .rx_words(rx_words[n]),
+        .state(state[n]),
+        .far_channel_datagrams(far_channel_datagrams[n]),
+        .lane_counters(lane_counters[n]),
+        .counters(link_counters[n])
+    );
+  end
+
+  // --- Receive engine ------------------------------------------------------------------------
+  logic engine_idle, engine_valid, engine_ready, refused, credited, misrouted;
+  write_t engine_write;
+  logic [LINKS-1:0][12:0] waiting;
+
+  crosslane_receive_engine #(
+      .LINKS(LINKS),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .CREDIT_SLOTS(CREDIT_SLOTS)
+  ) engine (
+      .idle(engine_idle),
+      .forget_outcome(resetting ? OUTCOME_RESET : OUTCOME_LINK_DOWN),
+      .write_valid(engine_valid),
+      .write_ready(engine_ready),
+      .write(engine_write),
+      .*
+  );
+
+  // --- Writes --------------------------------------------------------------------------------
+  logic write_valid, write_ready, writes_idle;
+  write_t write;
+  logic [LINKS-1:0][CHANNELS-1:0] counts_due, count_taken;
+
+  crosslane_fifo #(
+      .WIDTH($bits(write_t)),
+      .DEPTH(16)
+  ) writes (
+      .clk,
+      .rst,
+      .s_valid(engine_valid),
+      .s_ready(engine_ready),
+      .s_data (engine_write),
+      .m_valid(write_valid),
+      .m_ready(write_ready),
+      .m_data (write),
+      .count  ()
+  );
+
+  crosslane_network_writes #(
+      .DATA_BITS(DATA_BITS),
+      .LINKS(LINKS),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .MAX_WRITE(MAX_WRITE)
+  ) writer (
+      .clk,
+      .rst,
+      .function_i,
+      .s_valid(write_valid),
+      .s_ready(write_ready),
+      .s_write(write),
+      .counts_address,
+      .counts_due,
+      .counts(put_counts),
+      .count_taken,
+      .read_enable,
+      .read_position,
+      .read_data,
+      .frees,
+      .frees_channel,
+      .frees_slot,
+      .idle(writes_idle),
+      .m_valid(m_tx_valid),
+      .m_ready(m_tx_ready),
+      .m_header(m_tx_header),
+      .m_first(m_tx_first),
+      .m_last(m_tx_last),
+      .m_data(m_tx_data)
+  );
+
+  // Datagrams of each link that the writer has not handed on.
+  localparam int unsigned HELD_BITS = 6;  // the queue's, and those in the writer
+  logic [LINKS-1:0][HELD_BITS-1:0] holds;
+  // verilator lint_off UNUSEDSIGNAL
+  write_of_data_t engine_data;  // only its link
+  // verilator lint_on UNUSEDSIGNAL
+  assign engine_data = write_of_data_t'(engine_write.what);
+  always_comb begin
+    for (int unsigned at = 0; at < LINKS; at++) held[at] = holds[at] != '0;
+  end
+
+  always_ff @(posedge clk) begin
+    for (int unsigned at = 0; at < LINKS; at++) begin
+      holds[at] <= holds[at] - HELD_BITS'(frees[at]) + HELD_BITS'(engine_valid && engine_ready &&
+          engine_write.kind != WRITE_NOTIFY && engine_data.link == 3'(at));
+    end
+    counts_due <= (counts_due & ~count_taken) | put_counted | {LINKS * CHANNELS{counts_written}};
+    if (rst || reset_i || resetting || counts_address == '0) counts_due <= '0;
+    if (rst) holds <= '0;
+  end
+
+  // --- Counters ------------------------------------------------------------------------------
+  assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle &&
+      !write_valid && counts_due == '0;
+
+  always_comb begin
+    counters.waiting = '0;
+    for (int unsigned at = 0; at < LINKS; at++) counters.waiting += 32'(waiting[at]);
+  end
+
+  always_ff @(posedge clk) begin
+    counters.credits <= counters.credits + 32'(credited);
+    counters.puts <= counters.puts + 32'($countones(put_accepted));
+    counters.refused <= counters.refused + 32'(refused) + 32'($countones(put_refused));
+    counters.misrouted <= counters.misrouted + 32'(misrouted);
+    if (rst || reset_i || resetting) begin
+      counters.credits <= '0;
+      counters.puts <= '0;
+      counters.refused <= '0;
+      counters.misrouted <= '0;
+    end
+  end
+endmodule

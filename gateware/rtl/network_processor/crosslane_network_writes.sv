@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Writes to host memory: data of datagrams out of the receive buffers, notifications, counts of
+// puts. Data and notifications leave in the order in which they are given. A datagram's place is
+// free behind its last beat.
+
+module crosslane_network_writes
+  import crosslane_pkg::*;
+  import crosslane_network_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS         = 256,
+    parameter  int unsigned LINKS             = 1,
+    parameter  int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter  int unsigned MAX_WRITE         = 256,                        // bytes: 128 to 4096
+    localparam int unsigned COUNTS            = 8 * LINKS,
+    localparam int unsigned SLOT_BITS         = $clog2(CHANNEL_DATAGRAMS),
+    localparam int unsigned POSITION_BITS     = 3 + SLOT_BITS + 7
+) (
+    input logic clk,
+    input logic rst,
+    // verilator lint_off UNUSEDSIGNAL
+    input function_t function_i,  // only some fields are used
+    // verilator lint_on UNUSEDSIGNAL
+    input logic s_valid,
+    output logic s_ready,
+    input write_t s_write,
+    // Counts of puts, by link and channel, and where they are written.
+    input logic [63:0] counts_address,
+    input logic [COUNTS-1:0] counts_due,
+    input logic [COUNTS-1:0][31:0] counts,
+    output logic [COUNTS-1:0] count_taken,
+    // Receive buffers of the links.
+    output logic read_enable,
+    output logic [POSITION_BITS-1:0] read_position,
+    input logic [LINKS-1:0][DATA_BITS-1:0] read_data,
+    output logic [LINKS-1:0] frees,
+    output logic [2:0] frees_channel,
+    output logic [SLOT_BITS-1:0] frees_slot,
+    output logic idle,  // nothing is on its way
+    output logic m_valid,
+    input logic m_ready,
+    output tlp_header_t m_header,
+    output logic m_first,
+    output logic m_last,
+    output logic [DATA_BITS-1:0] m_data
+);
+  localparam int unsigned BYTES = DATA_BITS / 8;
+  localparam int unsigned COUNT_BITS = $clog2(COUNTS);
+
+  // A beat on its way through the memory's pipeline.
+  typedef struct packed {
+    logic        is_tlp;   // else a place is freed, and nothing else
+    logic        first;
+    logic        last;
+    tlp_header_t header;
+    logic        has_own;  // the data are these
+    logic [63:0] own;
+    logic        frees;
+    logic [2:0]  link;
+    logic [2:0]  channel;
+    logic [8:0]  slot;
+  } beat_t;
+
+  // --- The write in progress -----------------------------------------------------------------
+  logic busy, is_free, moves, takes_write, takes_count, counts_first;
+  logic [COUNTS-1:0] next_count;
+  logic [COUNT_BITS-1:0] count_index;
+  write_kind_e kind;
+  logic [63:0] address, own;
+  logic [7:0] left;  // bytes
+  logic [6:0] from;  // the next byte of the payload
+  logic [2:0] link, channel;
+  logic [8:0] slot;
+  write_of_data_t s_data_work;
+  write_of_notification_t s_notification;
+
+  crosslane_turn #(
+      .COUNT(COUNTS)
+  ) turn (
+      .clk,
+      .rst,
+      .valid (counts_due),
+      .taken (count_taken),
+      .chosen(next_count),
+      .index (count_index)
+  );
+
+  // The next one begins behind the last beat of the one before. Counts and others take turns.
+  assign is_free = !busy || (moves && ends);
+  assign takes_count = is_free && function_i.bus_master && counts_due != '0 &&
+      (counts_first || !s_valid);
+  assign takes_write = is_free && function_i.bus_master && s_valid && !takes_count;
+  assign s_ready = is_free && function_i.bus_master && !takes_count;
+  assign count_taken = takes_count ? next_count : '0;
+  assign s_data_work = write_of_data_t'(s_write.what);
+  assign s_notification = write_of_notification_t'(s_write.what);
+
+  // --- Its next TLP: up to a multiple of the payload size -------------------------------------
+  logic [12:0] most, room;
+  logic [ 7:0] bytes;  // of the TLP
+  logic [ 7:0] beat;  // number of the next beat in it
+  logic [10:0] offset;  // of the beat's lane 0, from the first double word
+  logic last, ends;
+  beat_t next;
+
+  assign most = (size_bytes(
+      function_i.max_payload
+  ) < 13'(MAX_WRITE)) ? size_bytes(
+      function_i.max_payload
+  ) : 13'(MAX_WRITE);
+  assign room = most - (13'(address[11:0]) & (most - 1'b1));
+  assign bytes = (13'(left) < room) ? left : 8'(room);
+  assign offset = 11'(32'(beat) * BYTES);
+  assign last = offset + 11'(BYTES) >= 11'(address[1:0]) + 11'(bytes);
+  assign ends = kind == WRITE_DROP || (last && bytes == left);
+  assign read_enable = moves;
+  assign read_position = {channel, SLOT_BITS'(slot), from} +
+      POSITION_BITS'(offset) - POSITION_BITS'(address[1:0]);
+
+  always_comb begin
+    next = '0;
+    next.is_tlp = kind != WRITE_DROP;
+    next.first = beat == '0;
+    next.last = last;
+    next.header.kind = MEMORY_WRITE;
+    next.header.address = {address[63:2], 2'b00};
+    next.header.length_dw = length_dw(address[1:0], 13'(bytes));
+    next.header.first_be = first_enables(address[1:0], 13'(bytes));
+    next.header.last_be = (next.header.length_dw == 11'd1) ? '0 :
+        last_enables(address[1:0], 13'(bytes));
+    next.header.requester = function_i.routing_id;
+    next.has_own = kind == WRITE_NOTIFY || kind == WRITE_COUNT;
+    next.own = own;
+    next.frees = (kind == WRITE_DATA || kind == WRITE_DROP) && ends;
+    next.link = link;
+    next.channel = channel;
+    next.slot = slot;
+  end
+
+  always_ff @(posedge clk) begin
+    if (busy && moves) begin
+      beat <= last ? '0 : beat + 1'b1;
+      if (last) begin
+        address <= address + 64'(bytes);
+        from <= from + 7'(bytes);
+        left <= left - bytes;
+      end
+      if (ends) busy <= 1'b0;
+    end
+    if (takes_write) begin
+      busy <= 1'b1;
+      kind <= s_write.kind;
+      address <= s_write.address;
+      link <= s_data_work.link;
+      channel <= s_data_work.channel;
+      slot <= s_data_work.slot;
+      left <= (s_write.kind == WRITE_NOTIFY) ? 8'd8 : s_data_work.bytes;
+      own <= {s_notification.bytes, 12'd0, s_notification.outcome, s_notification.token};
+      counts_first <= 1'b1;
+    end
+    if (takes_count) begin
+      busy <= 1'b1;
+      kind <= WRITE_COUNT;
+      address <= counts_address + 64'({count_index, 2'b00});
+      left <= 8'd4;
+      own <= 64'(counts[count_index]);
+      counts_first <= 1'b0;
+    end
+    if (takes_write || takes_count) begin
+      from <= '0;
+      beat <= '0;
+    end
+    if (rst) begin
+      busy <= 1'b0;
+      counts_first <= 1'b0;
+    end
+  end
+
+  // --- Through the pipeline of the receive buffers' memory ------------------------------------
+  logic [RING_READ_CLOCKS-1:0] valid;
+  beat_t [RING_READ_CLOCKS-1:0] beats;
+  beat_t out;
+
+  assign out = beats[RING_READ_CLOCKS-1];
+  assign m_valid = valid[RING_READ_CLOCKS-1] && out.is_tlp;
+  assign moves = !m_valid || m_ready;
+  assign m_header = out.header;
+  assign m_first = out.first;
+  assign m_last = out.last;
+  assign idle = !busy && valid == '0;
+
+  always_comb begin
+    m_data = out.has_own ? DATA_BITS'(out.own) : '0;
+    for (int unsigned n = 0; n < LINKS; n++) begin
+      if (!out.has_own && out.link == 3'(n)) m_data |= read_data[n];
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    frees <= '0;
+    if (moves) begin
+      valid <= {valid[RING_READ_CLOCKS-2:0], busy};
+      beats <= {beats[RING_READ_CLOCKS-2:0], next};
+      for (int unsigned n = 0; n < LINKS; n++) begin
+        frees[n] <= valid[RING_READ_CLOCKS-1] && out.frees && out.link == 3'(n);
+      end
+      frees_channel <= out.channel;
+      frees_slot <= SLOT_BITS'(out.slot);
+    end
+    if (rst) begin
+      valid <= '0;
+      frees <= '0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  if (MAX_WRITE != 1 << $clog2(MAX_WRITE) || MAX_WRITE < 128 || MAX_WRITE > 4096) begin : g_write
+    $error("MAX_WRITE is a power of two, 128 to 4096");
+  end
+`endif
+endmodule

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Put aperture of a link: words of slots become datagrams, which go into the link's queues in the
+// order in which they became complete in their channel. Counts the datagrams of each channel that
+// have left.
+
+module crosslane_put_window
+  import crosslane_link_pkg::*;
+  import crosslane_network_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS = 256,
+    parameter  int unsigned LANES     = 8,                   // of the link
+    parameter  int unsigned SLOTS     = 8,                   // of a channel: 2 to 32
+    localparam int unsigned BYTES     = DATA_BITS / 8,
+    localparam int unsigned STRIDE    = PUT_STRIDE / BYTES,  // words of a slot
+    localparam int unsigned WITHIN    = $clog2(STRIDE),
+    localparam int unsigned PLACE     = $clog2(SLOTS),
+    localparam int unsigned SLOT_BITS = 3 + PLACE
+) (
+    input  logic                         clk,
+    input  logic                         rst,
+    // Forgets datagrams and half-written slots; what has been forgotten has left.
+    input  logic                         forget,
+    input  logic                         takes,         // the link takes datagrams; else refused
+    input  logic                         word_valid,
+    input  logic   [SLOT_BITS-1:0]       word_slot,     // channel, slot of the channel
+    input  logic   [   WITHIN-1:0]       word_within,
+    input  logic                         word_last,
+    input  logic   [DATA_BITS-1:0]       word_data,
+    input  logic   [    BYTES-1:0]       word_enables,
+    // Pulses: a datagram is queued, or refused.
+    output logic                         accepted,
+    output logic                         refused,
+    output logic   [ CHANNELS-1:0][31:0] counts,
+    output logic   [ CHANNELS-1:0]       counted,       // pulse: the count has changed
+    // To the link.
+    input  logic   [ CHANNELS-1:0]       room,
+    output logic                         m_valid,
+    input  logic                         m_ready,
+    output logic   [          2:0]       m_channel,
+    output label_t                       m_label,
+    output logic   [  8*LANES-1:0]       m_data
+);
+  localparam int unsigned ALL_SLOTS = CHANNELS * SLOTS;
+  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned BEAT_BITS = $clog2(BEATS);
+  localparam int unsigned COUNT = PLACE + 2;
+
+  // Bytes 0 to 3 of put_control and the lowest of its length.
+  typedef struct packed {
+    logic [7:0]  bytes;
+    logic [10:0] unused;
+    logic [12:0] index;
+    logic        valid;
+    logic        last;
+    logic [5:0]  tag;
+  } control_t;
+
+  // A datagram that waits for the link; its payload is in its slot.
+  typedef struct packed {
+    logic [PLACE-1:0] slot;
+    label_t           label;
+    logic [7:0]       bytes;
+  } put_t;
+
+  logic [DATA_BITS-1:0] payloads[ALL_SLOTS*STRIDE];
+  (* ram_style = "distributed" *) logic [PUT_BYTES-1:0] there[ALL_SLOTS];
+  (* ram_style = "distributed" *) control_t controls[ALL_SLOTS];
+  (* ram_style = "distributed" *) put_t puts[ALL_SLOTS];
+
+  // --- In: which bytes of the slot have come -------------------------------------------------
+  logic [ALL_SLOTS-1:0] touched;  // else no byte has
+  logic [PUT_BYTES-1:0] mask;
+  logic [PAYLOAD_BYTES-1:0] needed;
+  control_t control;
+  logic part_ends, is_there, is_possible, is_full, ends;
+  logic [2:0] word_channel;
+  logic [CHANNELS-1:0][COUNT-1:0] head, tail;
+  put_t put;
+
+  assign word_channel = word_slot[SLOT_BITS-1:PLACE];
+
+  always_comb begin
+    mask = touched[word_slot] ? there[word_slot] : '0;
+    for (int unsigned n = 0; n < PUT_BYTES; n++) begin
+      if (word_within == WITHIN'(n / BYTES)) mask[n] |= word_enables[n%BYTES];
+    end
+    control = controls[word_slot];
+    if (word_within == '0) begin
+      for (int unsigned n = 0; n < 4; n++) begin
+        if (word_enables[n]) control[8*n+:8] = word_data[8*n+:8];
+      end
+      if (word_enables[4]) control.bytes = word_data[39:32];
+    end
+    for (int unsigned n = 0; n < PAYLOAD_BYTES; n++) needed[n] = control.bytes > 8'(n);
+  end
+
+  // A slot is looked at behind all words of a TLP in it.
+  assign part_ends = word_valid && (word_last || word_within == '1);
+  assign is_there = mask[CONTROL_BYTES-1:0] == '1 && (!control.valid || control.bytes > 8'd128 ||
+      (needed & ~mask[PUT_BYTES-1:CONTROL_BYTES]) == '0);
+  assign is_possible = control.valid && control.bytes != '0 && control.bytes <= 8'd128 &&
+      (control.last || control.bytes == 8'd128);
+  // More than software may have on their way.
+  assign is_full = COUNT'(tail[word_channel] - head[word_channel]) == COUNT'(SLOTS);
+  assign ends = part_ends && is_there;
+  assign accepted = ends && is_possible && takes && !is_full;
+  assign refused = ends && !accepted;
+
+  always_comb begin
+    put.slot = word_slot[PLACE-1:0];
+    put.bytes = control.bytes;
+    put.label.index = control.index;
+    put.label.tag = control.tag;
+    put.label.kind = KIND_MIDDLE;
+    if (control.last) put.label.kind = (control.bytes == 8'd128) ? KIND_LAST : KIND_SHORT;
+  end
+
+  always_ff @(posedge clk) begin
+    if (word_valid) begin
+      for (int unsigned n = 0; n < BYTES; n++) begin
+        if (word_enables[n]) payloads[{word_slot, word_within}][8*n+:8] <= word_data[8*n+:8];
+      end
+      there[word_slot] <= mask;
+      controls[word_slot] <= control;
+      touched[word_slot] <= !ends;
+    end
+    if (accepted) puts[{word_channel, PLACE'(tail[word_channel])}] <= put;
+    if (rst || forget) touched <= '0;
+  end
+
+  // --- Out: a datagram of a channel with room, by turns ---------------------------------------
+  logic [CHANNELS-1:0] waiting, chosen;
+  logic [2:0] index, channel;
+  logic busy, begins, moves, leaves;
+  logic [2:0] current_channel;
+  logic [BEAT_BITS-1:0] at, at_1;
+  put_t next, sent;
+  logic [PLACE-1:0] current_slot;
+  logic [7:0] place;  // of the beat in its slot
+  logic [$clog2(BYTES)-1:0] lane_1;
+  logic [DATA_BITS-1:0] word_1;
+
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) waiting[n] = tail[n] != head[n];
+  end
+
+  crosslane_turn #(
+      .COUNT(CHANNELS)
+  ) turn (
+      .clk,
+      .rst,
+      .valid(waiting & room),
+      .taken(begins ? chosen : '0),
+      .chosen,
+      .index
+  );
+
+  assign moves = !m_valid || m_ready;
+  // A clock without a beat lies between two datagrams, so `room` counts the one before.
+  assign begins = !busy && !m_valid && chosen != '0 && !forget;
+  assign next = puts[{index, PLACE'(head[index])}];
+  assign current_slot = busy ? sent.slot : next.slot;
+  assign current_channel = busy ? channel : index;
+  assign place = 8'(CONTROL_BYTES) + 8'(32'(at) * LANES);
+  assign leaves = busy && moves && at == BEAT_BITS'(BEATS - 1);
+
+  always_ff @(posedge clk) begin
+    if (begins) begin
+      busy <= 1'b1;
+      channel <= index;
+      sent <= next;
+    end
+    if (moves) begin
+      m_valid <= busy || begins;
+      at_1 <= at;
+      lane_1 <= place[$clog2(BYTES)-1:0];
+      word_1 <= payloads[{current_channel, current_slot, place[7:$clog2(BYTES)]}];
+      if (busy || begins) at <= at + 1'b1;
+      if (leaves) busy <= 1'b0;
+    end
+    if (rst || forget) begin
+      at <= '0;
+      busy <= 1'b0;
+      m_valid <= 1'b0;
+    end
+  end
+
+  assign m_channel = channel;
+  assign m_label   = sent.label;
+  always_comb begin
+    m_data = (8 * LANES)'(word_1 >> {lane_1, 3'd0});
+    for (int unsigned n = 0; n < LANES; n++) begin
+      if (32'(at_1) * LANES + n >= 32'(sent.bytes)) m_data[8*n+:8] = '0;
+    end
+    if (at_1 == '1 && sent.label.kind == KIND_SHORT) m_data[8*LANES-1-:8] = sent.bytes;
+  end
+
+  // --- Counts --------------------------------------------------------------------------------
+  logic [CHANNELS-1:0][COUNT-1:0] left;
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      left[n] = COUNT'(leaves && channel == 3'(n));
+      // A forgotten datagram that is being sent is still in the queue.
+      if (forget) left[n] = COUNT'(tail[n] - head[n]);
+      left[n] += COUNT'(refused && word_channel == 3'(n));
+      counted[n] = left[n] != '0 && !rst;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (accepted) tail[word_channel] <= tail[word_channel] + 1'b1;
+    if (leaves) head[channel] <= head[channel] + 1'b1;
+    if (forget) head <= tail;
+    for (int unsigned n = 0; n < CHANNELS; n++) counts[n] <= counts[n] + 32'(left[n]);
+    if (rst) begin
+      head   <= '0;
+      tail   <= '0;
+      counts <= '0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  if (SLOTS != 1 << PLACE || SLOTS < 2 || SLOTS > 32) begin : g_slots
+    $error("SLOTS is a power of two, 2 to 32");
+  end
+`endif
+endmodule

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Receive buffers of a link, whose places are freed in any order. A payload is written into the
+// next free place of its channel as it comes; once it is delivered it is told, in the order of
+// delivery. Its bytes are read at any position.
+
+module crosslane_receive_store
+  import crosslane_link_pkg::*;
+  import crosslane_network_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned LANES = 8,  // of the link
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,  // power of two, 2 to 512
+    localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES),
+    localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
+    localparam int unsigned PLACE_BITS = 3 + SLOT_BITS,
+    localparam int unsigned POSITION_BITS = PLACE_BITS + $clog2(PAYLOAD_BYTES)
+) (
+    input  logic                              clk,
+    input  logic                              rst,
+    // From the link's end.
+    // verilator lint_off UNUSEDSIGNAL
+    input  header_t                           header,         // its sequence number is unused
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                              beat_valid,
+    input  logic     [    BEAT_BITS-1:0]      beat_index,
+    input  logic     [      8*LANES-1:0]      beat_data,
+    output logic                              has_room,
+    input  logic                              delivers,
+    input  logic     [     CHANNELS-1:0][9:0] delivered,
+    input  logic     [     CHANNELS-1:0][9:0] freed,
+    // Datagrams delivered.
+    output logic                              m_valid,
+    input  logic                              m_ready,
+    output arrived_t                          m_arrived,
+    // A place is free.
+    input  logic                              frees,
+    input  logic     [              2:0]      frees_channel,
+    input  logic     [    SLOT_BITS-1:0]      frees_slot,
+    // Bytes of payloads, RING_READ_CLOCKS moves later.
+    input  logic                              read_enable,
+    input  logic     [POSITION_BITS-1:0]      read_position,
+    output logic     [    DATA_BITS-1:0]      read_data
+);
+  localparam int unsigned PLACES = CHANNELS * CHANNEL_DATAGRAMS;
+
+  // --- Free places: as they were freed, after all have been used once ------------------------
+  (* ram_style = "distributed" *)logic [SLOT_BITS-1:0] free_slots[PLACES];
+  logic [ CHANNELS-1:0] all_used;
+  logic [SLOT_BITS-1:0] number, slot;
+  logic fits, fits_now;
+  logic [9:0] held;
+
+  assign number = SLOT_BITS'(delivered[header.channel]);
+  assign slot = all_used[header.channel] ? free_slots[{header.channel, number}] : number;
+  assign held = delivered[header.channel] - freed[header.channel];
+  assign fits_now = held < 10'(CHANNEL_DATAGRAMS);
+  assign has_room = (beat_valid && beat_index == '0) ? fits_now : fits;
+
+  always_ff @(posedge clk) begin
+    fits <= has_room && !rst;
+    if (frees) free_slots[{frees_channel, SLOT_BITS'(freed[frees_channel])}] <= frees_slot;
+    if (delivers && number == '1) all_used[header.channel] <= 1'b1;
+    if (rst) all_used <= '0;
+  end
+
+  // --- Payloads ------------------------------------------------------------------------------
+  localparam int unsigned BYTES = DATA_BITS / 8;
+  logic [BYTES-1:0] enables;
+  logic [POSITION_BITS-1:0] position;
+
+  // A ring is as wide as what is read; with few bits it may take a beat of the link at a time.
+  assign enables  = (LANES < BYTES) ? BYTES'((64'd1 << LANES) - 64'd1) : '1;
+  assign position = {header.channel, slot, 7'(32'(beat_index) * LANES)};
+
+  crosslane_byte_ring #(
+      .DATA_BITS (DATA_BITS),
+      .SIZE_BYTES(PLACES * PAYLOAD_BYTES)
+  ) ring (
+      .clk,
+      .rst,
+      .write_valid   (beat_valid && has_room),
+      .write_position(position),
+      .write_data    (DATA_BITS'(beat_data)),
+      .write_enable  (enables),
+      .read_enable,
+      .read_position,
+      .read_data
+  );
+
+  // --- Those delivered, in their order -------------------------------------------------------
+  arrived_t order[PLACES];
+  arrived_t arrived;
+  logic [7:0] last_byte;
+  logic [PLACE_BITS:0] head, tail, head_next;
+
+  assign arrived.channel = header.channel;
+  assign arrived.slot = 9'(slot);
+  assign arrived.label = header.label;
+  assign arrived.last_byte = (beat_valid && beat_index == '1) ? beat_data[8*LANES-1-:8] : last_byte;
+  assign head_next = head + (PLACE_BITS + 1)'(m_valid && m_ready);
+
+  always_ff @(posedge clk) begin
+    if (beat_valid && beat_index == '1) last_byte <= beat_data[8*LANES-1-:8];
+    if (delivers) begin
+      order[tail[PLACE_BITS-1:0]] <= arrived;
+      tail <= tail + 1'b1;
+    end
+    head <= head_next;
+    m_valid <= head_next != tail;
+    m_arrived <= order[head_next[PLACE_BITS-1:0]];
+    if (rst) begin
+      head <= '0;
+      tail <= '0;
+      m_valid <= 1'b0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  if (CHANNEL_DATAGRAMS != 1 << SLOT_BITS || CHANNEL_DATAGRAMS < 2 ||
+      CHANNEL_DATAGRAMS > MAX_CHANNEL_DATAGRAMS) begin : g_channel
+    $error("CHANNEL_DATAGRAMS is a power of two, 2 to 512");
+  end
+`endif
+endmodule

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_network_card: a network processor as its host sees it, with registers. A cable joins
+its two links. What registers say is as in the behavioural model."""
+
+import random
+
+import cocotb
+import pytest
+from network_bench import (
+    COUNTS,
+    CREDITS,
+    CREDITS_BASE,
+    DATA,
+    DONE,
+    NOTIFY,
+    PUT_BAR,
+    REQUEST_BAR,
+    RESET,
+    put,
+    request,
+)
+from network_reference import Reference
+from packed import pack
+from simulate import SEED, simulate, widths
+from tlp_stream import MEMORY_WRITE, NO_BAR, Bench, Sink, Source, Tlp, memory_read, memory_write
+
+SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
+SIZES_REGISTER, CONTROL, STATUS, COUNTS_LOW, COUNTS_HIGH = 0x08, 0x10, 0x14, 0x18, 0x1C
+LINK, LINK_STRIDE, LINK_STATUS = 0x100, 0x40, 4
+# Of a get engine, which the model has.
+GET_SLOTS = 0xFFF << 4
+UP = 2
+SUCCESSFUL, UNSUPPORTED, ABORTED = 0, 1, 4
+
+
+class Host:
+    """The host of a card, as a part of a Bench."""
+
+    def __init__(self, dut, seed: random.Random):
+        self.dut, self.source = dut, Source(dut, "rx", seed)
+        self.sink = Sink(dut, "tx", seed, pause=0.2, gapless=True)
+        self.sink.took = self.take
+        self.memory: dict[int, int] = {}
+        self.writes: list[int] = []
+        self.answers: list[Tlp] = []
+        self.bench = Bench(dut, [self.source, self.sink])
+
+    def take(self, tlp: Tlp) -> None:
+        """Takes a write or an answer."""
+        if tlp.kind != MEMORY_WRITE:
+            self.answers.append(tlp)
+            return
+        self.writes.append(tlp.address)
+        for at in tlp.enabled:
+            self.memory[tlp.address + at] = tlp.payload[at]
+
+    def word(self, address: int) -> int:
+        """A double word of memory; 0 where nothing was written."""
+        return sum(self.memory.get(address + n, 0) << 8 * n for n in range(4))
+
+    def store(self, bar: int, offset: int, data: bytes, **others: int) -> None:
+        """Stores bytes."""
+        self.source.queue.append(memory_write(offset, data, bar=bar, **others))
+
+    def write(self, register: int, value: int, **others: int) -> None:
+        """Writes a register."""
+        self.store(0, register, value.to_bytes(4, "little"), **others)
+
+    async def answer(self, offset: int, count: int, bar: int) -> list[Tlp]:
+        """The completions of a read."""
+        self.answers.clear()
+        read = memory_read(offset, count, 7, bar=bar, requester=3)
+        self.source.queue.append(read)
+
+        def is_whole() -> bool:
+            got = sum(len(one.payload) for one in self.answers)
+            return any(one.status for one in self.answers) or got >= 4 * read.length_dw
+
+        await self.bench.until(is_whole)
+        assert all(one.tag == 7 and one.requester == 3 for one in self.answers)
+        return self.answers
+
+    async def read(self, register: int) -> int:
+        """A register."""
+        (one,) = await self.answer(register, 4, 0)
+        assert one.status == SUCCESSFUL
+        return int.from_bytes(one.payload, "little")
+
+    async def until(self, register: int, condition, reads: int = 300) -> None:
+        """Reads a register until its value is as wanted."""
+        for _ in range(reads):
+            if condition(await self.read(register)):
+                return
+        raise AssertionError(f"register {register:#x} does not come to it")
+
+    async def up(self) -> None:
+        """Enables both links, and waits until they are up."""
+        for link in range(2):
+            self.write(LINK + LINK_STRIDE * link, 1)
+        for link in range(2):
+            status = LINK + LINK_STRIDE * link + LINK_STATUS
+            await self.until(status, lambda value: value & 7 == UP)
+
+
+async def begin(dut, which: str) -> Host:
+    """A card after a reset."""
+    settings = {"routing_id": 0x100, "bus_master": 1, "link_up": 1}
+    dut.function_i.value = pack("function_t", **settings, max_payload=0)
+    dut.room_i.value = pack("room_t", posted=1, nonposted=1, completion=1)
+    host = Host(dut, random.Random(f"{SEED} {which}"))
+    await host.bench.reset(8)
+    await host.bench.step(20)
+    return host
+
+
+@cocotb.test()
+async def registers_are_those_of_the_model(dut):
+    host = await begin(dut, "registers")
+    reference = Reference(links=2, **SIZES)
+    await host.until(STATUS, lambda value: value == 1)
+    for at in (*range(0, 0x40, 4), *range(0x80, 0x100, 4), *range(0x180, 0x400, 4)):
+        expected = reference.read(at)
+        if at == SIZES_REGISTER:
+            expected &= ~GET_SLOTS
+        assert await host.read(at) == expected, hex(at)
+    await host.up()
+    writes = [(COUNTS_LOW, 0xFFFF_FFFF), (COUNTS_HIGH, 0x12), (LINK, 1), (LINK + LINK_STRIDE, 1)]
+    for register, value in writes:
+        host.write(register, value)
+        reference.store(0, register, value.to_bytes(4, "little"))
+    # Not with all bytes, or poisoned: no effect.
+    host.store(0, COUNTS_HIGH + 1, b"\x55")
+    host.write(COUNTS_HIGH, 7, poisoned=1)
+    for at in (COUNTS_LOW, COUNTS_HIGH, *range(LINK, LINK + 0x80, 4)):
+        assert await host.read(at) == reference.read(at), hex(at)
+    reference.close()
+
+
+@cocotb.test()
+async def a_put_goes_round_and_all_is_counted(dut):
+    host = await begin(dut, "round")
+    host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)
+    host.write(COUNTS_HIGH, COUNTS >> 32)
+    # All counts are written once.
+    await host.bench.until(lambda: len(host.writes) == 16)
+    assert sorted(host.writes) == [COUNTS + 4 * n for n in range(16)]
+    await host.up()
+    slots = SIZES["put_slots"]
+    data = random.Random(3).randbytes(200)
+    fields = {"channel": 5, "tag": 9, "buffer": DATA + 1, "bytes": 300}
+    asked = request(link=1, token=77, notify=NOTIFY, **fields)
+    host.store(REQUEST_BAR, CREDITS_BASE + 64 * 3, asked)
+    for index in range(2):
+        datagram = put(9, index, index == 1, data[128 * index :][:128])
+        host.store(PUT_BAR, (5 * slots + index) * 256, datagram)
+    await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 77)
+    assert host.word(NOTIFY + 4) == 200
+    assert bytes(host.memory[DATA + 1 + n] for n in range(200)) == data
+    await host.until(STATUS, lambda value: value == 1)
+    assert host.word(COUNTS + 4 * 5) == 2
+    counters = [await host.read(register) for register in (0x24, 0x28, 0x2C, 0x34, 0x38)]
+    assert counters == [1, 2, 0, 0, 0]
+    sent, delivered = await host.read(LINK + 8), await host.read(LINK + LINK_STRIDE + 12)
+    assert (sent, delivered) == (2, 2)
+    # Counters of a link stay when it is disabled.
+    host.write(LINK, 0)
+    assert await host.read(LINK + 8) == 2
+    assert await host.read(LINK + LINK_STATUS) & 7 == 0
+
+
+@cocotb.test()
+async def a_reset_forgets_all(dut):
+    host = await begin(dut, "reset")
+    host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)
+    await host.up()
+    asked = request(link=1, token=5, notify=NOTIFY, channel=2, tag=1, bytes=300)
+    host.store(REQUEST_BAR, CREDITS_BASE, asked)
+    await host.until(CREDITS, lambda value: value == 1)
+    host.write(CONTROL, 1)
+    assert await host.read(STATUS) == 0
+    await host.until(STATUS, lambda value: value == 1, 600)
+    # The notification comes before the answer that says so.
+    assert host.word(NOTIFY) == RESET << 16 | 5
+    registers = (COUNTS_LOW, CREDITS, LINK, LINK + 0x24, LINK + LINK_STRIDE, LINK + LINK_STRIDE + 8)
+    assert [await host.read(register) for register in registers] == [0] * len(registers)
+    await host.up()
+
+
+@cocotb.test()
+async def reads_elsewhere_give_zeros_or_are_refused(dut):
+    host = await begin(dut, "reads")
+    for bar, offset, count in ((REQUEST_BAR, CREDITS_BASE + 8, 64), (PUT_BAR, 3, 400)):
+        answers = await host.answer(offset, count, bar)
+        assert not any(any(one.payload) for one in answers)
+        assert all(one.status == SUCCESSFUL for one in answers)
+    for bar, status in ((1, UNSUPPORTED), (NO_BAR, UNSUPPORTED), (0, ABORTED)):
+        (one,) = await host.answer(0, 64, bar)
+        assert one.status == status
+
+
+@pytest.mark.parametrize("width", widths(128))
+def test_network_card(width):
+    sizes = {name.upper(): value for name, value in SIZES.items()}
+    simulate(__file__, "network_loop", {"DATA_BITS": width, **sizes})

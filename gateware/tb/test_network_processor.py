@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_network_processor: two nodes joined by whole links. Puts of the one arrive in memory
+of the other's host, write by write as in the behavioural model (network_bench.py)."""
+
+import os
+import random
+
+import cocotb
+import pytest
+from network_bench import (
+    CANCELLED,
+    DATA,
+    DATA_BYTES,
+    DONE,
+    LINK_DOWN,
+    PAYLOAD_BYTES,
+    PUT_BAR,
+    REQUEST_BAR,
+    RESET,
+    TOO_LONG,
+    begin,
+    is_up,
+    put,
+)
+from simulate import ALL, SEED, simulate, widths
+from tlp_stream import memory_read, memory_write
+
+SIZES = {"links": 1, "put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
+
+
+# From the last beat of a put's store to the first beat of its write, with 20 bits of cable.
+LATENCY_CLOCKS = 100
+
+
+def of_run() -> dict[str, int]:
+    """The sizes of this simulation."""
+    return {name: int(os.environ[name.upper()]) for name in SIZES}
+
+
+async def prepared(dut, which: str):
+    """Two nodes with links that are up, and random numbers of this test."""
+    seed = random.Random(f"{SEED} {which}")
+    bench, pair = await begin(dut, of_run(), seed)
+    return bench, pair, seed
+
+
+def send(host, key: tuple[int, int, int], data: bytes, order=None) -> None:
+    """Puts a message of a key (link, channel, tag) of the other host."""
+    link, channel, tag = host.sizes["links"] - 1 - key[0], *key[1:]
+    count = max(1, -(-len(data) // PAYLOAD_BYTES))
+    for index in order or range(count):
+        piece = data[PAYLOAD_BYTES * index : PAYLOAD_BYTES * (index + 1)]
+        host.put(link, channel, put(tag, index, index == count - 1, piece))
+
+
+def credit(host, key: tuple[int, int, int], runs: list[tuple[int, int]]) -> int:
+    """Gives a credit of runs (address, bytes); returns the token."""
+    link, channel, tag = key
+    token, index = host.next_token(), 0
+    for at, (address, count) in enumerate(runs):
+        fields = {"link": link, "channel": channel, "tag": tag, "token": token}
+        fields |= {"index": index, "last": int(at == len(runs) - 1)}
+        host.ask(**fields, buffer=address, bytes=count)
+        index += -(-count // PAYLOAD_BYTES)
+    return token
+
+
+@cocotb.test()
+async def a_put_arrives_behind_its_data(dut):
+    bench, pair, seed = await prepared(dut, "first")
+    near, far = pair.hosts
+    data = seed.randbytes(300)
+    token = credit(far, (0, 3, 17), [(DATA + 64, 512)])
+    await bench.until(lambda: far.is_idle, 1000)
+    send(near, (0, 3, 17), data)
+    await bench.until(lambda: token in far.notified, 2000)
+    assert far.notified[token] == (DONE, 300)
+    assert far.memory[64:364] == data
+    # Data of each datagram, then the notification.
+    assert [len(written) for _, written in far.writes[:-1]] == [64, 64] * 2 + [44]
+    await bench.until(lambda: pair.is_quiet)
+    pair.replay()
+
+
+class Message:
+    """A message from a host to the other, with its credit."""
+
+    def __init__(self, seed: random.Random, key: tuple[int, int, int], place: int):
+        self.key, self.data = key, seed.randbytes(seed.choice([1, 127, 128, 129, 256, 700, 1000]))
+        self.kind = seed.choice(["fits", "fits", "longer", "short"])
+        if place == 0 and seed.random() < 0.5:
+            # All of it may wait for another credit, and must not fill its channel.
+            self.kind, self.data = "cancelled", self.data[:700]
+        room = len(self.data)
+        if self.kind == "longer":
+            room += seed.randrange(1, 300)
+        if self.kind == "short":
+            room = seed.randrange(room + 1)
+        self.runs = []
+        for run in range(seed.choice([1, 1, 2, 3])):
+            address = DATA + place + 2048 * run + seed.randrange(600)
+            full = PAYLOAD_BYTES * seed.randrange(1, 4)
+            if room <= full or run == 2:
+                break
+            self.runs.append((address, full))
+            room -= full
+        self.runs.append((DATA + place + 6144 + seed.randrange(300), room))
+        count = -(-len(self.data) // PAYLOAD_BYTES)
+        self.order = list(range(count))
+        if seed.random() < 0.3:
+            seed.shuffle(self.order)
+        self.token = 0
+
+    def expected(self, memory: bytearray) -> bool:
+        """Whether all that fits is in memory."""
+        at = 0
+        for address, count in self.runs:
+            here = self.data[at : at + count]
+            if memory[address - DATA : address - DATA + len(here)] != here:
+                return False
+            at += count
+        return True
+
+
+async def exchange(bench, pair, seed: random.Random) -> list[list[Message]]:
+    """Messages of different keys in both directions, until everything has ended. Returns those
+    that each host has taken."""
+    links = pair.sizes["links"]
+    taken = []
+    for n, far in enumerate(pair.hosts):
+        near, messages = pair.hosts[1 - n], []
+        for place in range(4):
+            # In a crowd many messages share a channel.
+            key = (seed.randrange(links), seed.choice([2, 2, seed.randrange(8)]), 9 * place + 5)
+            message = Message(seed, key, 10240 * place)
+            messages.append(message)
+            is_early = seed.random() < 0.5
+            if not is_early:
+                send(near, key, message.data, message.order)
+                await bench.step(seed.randrange(300))
+            message.token = credit(far, key, message.runs)
+            if is_early:
+                await bench.step(seed.randrange(100))
+                send(near, key, message.data, message.order)
+            if seed.random() < 0.3:
+                disturb(far, seed, key)
+            if message.kind == "cancelled":
+                await bench.step(seed.randrange(300))
+                cancel(far, key, message.token)
+        taken.append(messages)
+    await bench.until(lambda: not any(h.requests for h in pair.hosts), 20000)
+    await bench.until(lambda: pair.is_quiet, 20000)
+    for far, messages in zip(pair.hosts, taken, strict=True):
+        for message in messages:
+            await bench.until(lambda h=far, m=message: m.token in h.notified, 4000)
+        # What was sent to a credit that was cancelled before goes to another one.
+        for message in messages:
+            if far.notified[message.token][0] == CANCELLED:
+                token = credit(far, message.key, [(DATA + DATA_BYTES - 4096, 2048)])
+                await bench.until(lambda h=far: h.is_idle, 2000)
+                await bench.step(400)
+                cancel(far, message.key, token)
+                await bench.until(lambda h=far, t=token: t in h.notified, 2000)
+    await bench.until(lambda: pair.is_quiet, 4000)
+    return taken
+
+
+def cancel(host, key: tuple[int, int, int], token: int) -> None:
+    """Takes a credit back."""
+    link, channel, tag = key
+    host.ask(link=link, channel=channel, tag=tag, token=token, cancel=1)
+
+
+def disturb(host, seed: random.Random, key: tuple[int, int, int]) -> None:
+    """A request that must change nothing."""
+    link, channel, tag = key
+    fields = {"link": link, "channel": channel, "tag": tag, "bytes": 128}
+    other = fields | {"tag": 63}
+    wrong = [
+        fields,  # taken, while the key has a credit
+        fields | {"index": 3},
+        other | {"link": 7},
+        other | {"bytes": (1 << 20) + 1},
+        other | {"bytes": 100, "last": 0},
+        other | {"bytes": 0, "last": 0},
+        other | {"buffer": (1 << 64) - 64},
+        other | {"reserved": 5},
+        other | {"routed": 1, "node": 1, "channel": 6},
+        other | {"cancel": 1},
+        other | {"notify": 0},
+    ]
+    host.ask(**seed.choice(wrong[1:]))
+
+
+@cocotb.test()
+async def everything_is_as_in_the_model(dut):
+    bench, pair, seed = await prepared(dut, "random")
+    seen = set()
+    for _ in range(30 if ALL else 6):
+        for host in pair.hosts:
+            host.sink.pause = seed.choice([0, 0.5, 0.9])
+        for host, messages in zip(pair.hosts, await exchange(bench, pair, seed), strict=True):
+            for message in messages:
+                outcome, count = host.notified[message.token]
+                seen.add(outcome)
+                room = sum(count for _, count in message.runs)
+                if outcome != CANCELLED:
+                    assert outcome == (TOO_LONG if room < len(message.data) else DONE)
+                    assert count == min(room, len(message.data))
+                    assert message.expected(host.memory)
+    assert seen >= {DONE, TOO_LONG, CANCELLED}
+    for n in range(2):
+        assert pair.counters(n)["waiting"] == 0
+    pair.replay()
+
+
+@cocotb.test()
+async def wrong_bits_lose_nothing(dut):
+    bench, pair, seed = await prepared(dut, "bits")
+    for odds in (500, 200):
+        dut.error_odds.value = (1 << 32) // odds
+        await exchange(bench, pair, seed)
+    dut.error_odds.value = 0
+    await exchange(bench, pair, seed)
+    assert int(dut.repeated.value) > 0
+    pair.replay()
+
+
+@cocotb.test()
+async def wrong_puts_are_refused_and_the_channel_goes_on(dut):
+    bench, pair, seed = await prepared(dut, "puts")
+    near, far = pair.hosts
+    key, data = (0, 2, 7), seed.randbytes(250)
+    wrong = [
+        put(7, 0, True, b"", valid=0, bytes=5),
+        put(7, 0, True, b"", bytes=129),
+        put(7, 0, True, b"", bytes=0),
+        put(7, 0, False, bytes(127)),
+    ]
+    for datagram in wrong:
+        near.put(pair.sizes["links"] - 1, 2, datagram)
+    send(near, key, data)
+    token = credit(far, key, [(DATA + 3, 250)])
+    await bench.until(lambda: token in far.notified, 4000)
+    await bench.until(lambda: pair.is_quiet)
+    assert far.notified[token] == (DONE, 250) and far.memory[3:253] == data
+    counters = pair.counters(0)
+    assert (counters["refused"], counters["puts"]) == (len(wrong), 2)
+    # Slots that are not there, bytes behind a datagram, poison, reads.
+    stray = [memory_write(1 << 15, data[:64], bar=PUT_BAR)]
+    stray += [memory_write(136, data[:64], bar=PUT_BAR)]
+    stray += [memory_write(64 * n, data[:32], bar=REQUEST_BAR) for n in (0, 3, 300)]
+    stray += [memory_write(0, put(1, 0, True, data[:9]), bar=PUT_BAR, poisoned=1)]
+    stray += [memory_read(0, 64, 0, bar=PUT_BAR)]
+    near.source.queue.extend(stray)
+    await bench.until(lambda: pair.is_quiet)
+    assert pair.counters(0) == counters
+    pair.replay()
+
+
+@cocotb.test()
+async def a_full_channel_stops_no_other(dut):
+    bench, pair, seed = await prepared(dut, "full")
+    near, far = pair.hosts
+    size = pair.sizes["channel_datagrams"]
+    # One more than there are places wait for a credit; another channel goes on.
+    messages = [seed.randbytes(100) for _ in range(size + 1)]
+    for tag, data in enumerate(messages):
+        send(near, (0, 4, tag), data)
+    other = credit(far, (0, 5, 0), [(DATA, 1000)])
+    send(near, (0, 5, 0), messages[0] * 9)
+    await bench.until(lambda: other in far.notified, 4000)
+    await bench.until(lambda: pair.counters(1)["waiting"] == size, 4000)
+    # Those behind the first pass it; its place and theirs are freed in any order.
+    tokens = {}
+    for tag in (3, 1, size, 7, 0, 5, 2, 6, 4):
+        tokens[tag] = credit(far, (0, 4, tag), [(DATA + 4096 + 128 * tag, 128)])
+        await bench.step(300)
+    await bench.until(lambda: pair.is_quiet)
+    for tag, data in enumerate(messages):
+        assert far.notified[tokens[tag]] == (DONE, 100)
+        assert far.memory[4096 + 128 * tag :][:100] == data
+    pair.replay()
+
+
+@cocotb.test()
+async def a_link_that_is_disabled_is_forgotten(dut):
+    bench, pair, seed = await prepared(dut, "disabled")
+    near, far = pair.hosts
+    links, last = pair.sizes["links"], pair.sizes["links"] - 1
+    for _ in range(3):
+        data = seed.randbytes(128)
+        begun = credit(far, (0, 1, 1), [(DATA, 512)])
+        unused = credit(far, (0, 6, 2), [(DATA + 512, 512)])
+        near.put(last, 1, put(1, 0, False, data))
+        near.put(last, 1, put(9, 0, True, data))
+        await bench.until(lambda: pair.counters(1)["waiting"] == 1, 2000)
+        # Half a put, which is forgotten.
+        far.source.queue.append(memory_write(0, put(1, 0, True, bytes(8))[:12], bar=PUT_BAR))
+        dut.enable.value = (1 << links) - 1 | ((1 << links) - 2) << links
+        await bench.until(lambda u=unused: u in far.notified, 4000)
+        assert far.notified[begun] == (LINK_DOWN, 128)
+        assert far.notified[unused] == (LINK_DOWN, 0)
+        late = credit(far, (0, 0, 0), [(DATA, 512)])
+        await bench.until(lambda t=late: t in far.notified, 2000)
+        assert far.notified[late] == (LINK_DOWN, 0)
+        refused = pair.counters(1)["refused"]
+        far.put(0, 1, put(1, 0, True, data))
+        await bench.until(lambda: far.is_idle, 2000)
+        assert pair.counters(1)["refused"] == refused + 1
+        assert pair.counters(1)["waiting"] == 0
+        # The other end forgets, too; then both come up and all goes on.
+        dut.enable.value = (1 << links) - 1 - (1 << last) | ((1 << links) - 2) << links
+        await bench.step(2)
+        await bench.until(lambda: pair.is_quiet, 4000)
+        dut.enable.value = (1 << 2 * links) - 1
+        await bench.until(lambda: is_up(dut, links), 8000)
+        await exchange(bench, pair, seed)
+
+
+@cocotb.test()
+async def a_reset_ends_all_messages(dut):
+    bench, pair, seed = await prepared(dut, "reset")
+    far = pair.hosts[1]
+    links = pair.sizes["links"]
+    tokens = [credit(far, (0, n, n), [(DATA, 384)]) for n in range(8)]
+    await bench.until(lambda: pair.is_quiet, 4000)
+    assert pair.counters(1)["credits"] == 8
+    dut.enable.value = (1 << links) - 1
+    dut.reset_i.value = 2
+    await bench.step(1)
+    dut.reset_i.value = 0
+    await bench.until(lambda: int(dut.quiet.value) == 3, 4000 * links)
+    assert [far.notified.get(token) for token in tokens] == [(RESET, 0)] * 8
+    assert set(pair.counters(1).values()) == {0}
+    far.sent = dict.fromkeys(far.sent, 0)
+    far.counted = dict.fromkeys(far.sent, 0)
+    dut.enable.value = 0
+    await bench.step(2)
+    await bench.until(lambda: int(dut.quiet.value) == 3, 4000)
+    dut.enable.value = (1 << 2 * links) - 1
+    await bench.until(lambda: is_up(dut, links), 8000)
+    await exchange(bench, pair, seed)
+
+
+@cocotb.test()
+async def a_put_is_early_and_puts_fill_the_link(dut):
+    """From the last beat of a put to the first of its write; 17 columns a datagram."""
+    bench, pair, seed = await prepared(dut, "rates")
+    near, far = pair.hosts
+    near.cuts = far.cuts = False
+    one = credit(far, (0, 0, 1), [(DATA, 128)])
+    await bench.until(lambda: far.is_idle, 1000)
+    send(near, (0, 0, 1), seed.randbytes(128))
+    await bench.until(lambda: one in far.notified, 1000)
+    latency = far.clocks[0] - near.source.sent[-1].last_clock
+    assert latency <= LATENCY_CLOCKS, latency
+    each, channels = 12, 8
+    for channel in range(channels):
+        credit(far, (0, channel, 0), [(DATA + 4096 * channel, 128 * each)])
+    await bench.until(lambda: far.is_idle, 1000)
+    count = len(far.clocks)
+    for channel in range(channels):
+        send(near, (0, channel, 0), seed.randbytes(128 * each))
+    await bench.until(lambda: len(far.notified) == 1 + channels, 4000)
+    clocks = far.clocks[count:]
+    ideal = 17 * (each * channels - 1)
+    share = ideal / (clocks[-2] - clocks[0])
+    assert share >= 0.97, share
+    dut._log.warning("latency %d clocks, share of the frame limit %.3f", latency, share)
+    pair.replay()
+
+
+def sizes_of(**others: int) -> dict[str, int]:
+    """Parameters of the model."""
+    return {name.upper(): value for name, value in (SIZES | others).items()}
+
+
+@pytest.mark.parametrize("links", [1, 2] if ALL else [1])
+@pytest.mark.parametrize("width", widths(256))
+def test_network_processor(width, links):
+    simulate(__file__, "network_pair", {"DATA_BITS": width, **sizes_of(links=links)})

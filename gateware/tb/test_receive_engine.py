@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_receive_engine: any requests and any datagrams, in the order in which they are taken,
+as in the behavioural model: what is written, and what is counted."""
+
+import os
+import random
+from collections import deque
+
+import cocotb
+from network_bench import CREDITS as CREDITS_REGISTER
+from network_bench import (
+    CREDITS_BASE,
+    DATA,
+    FAR_END,
+    LINK_CONTROL,
+    LINK_DOWN,
+    MISROUTED,
+    NOTIFY,
+    REFUSED_COUNT,
+    REQUEST_BAR,
+    RESET,
+    WAITING,
+    joined,
+    request,
+)
+from network_reference import Reference
+from packed import part
+from simulate import ALL, SEED, simulate
+from tlp_stream import Bench
+
+SIZES = {"links": 2, "credit_slots": 8, "channel_datagrams": 4}
+CONTROL = 0x10
+ARRIVED_BITS, WRITE_BITS = 41, 118
+WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
+KIND_SHORT = 2
+
+
+def of_run() -> dict[str, int]:
+    """The sizes of this simulation."""
+    return {name: int(os.environ[name.upper()]) for name in SIZES}
+
+
+class Engine:
+    """The engine's surroundings, as a part of a Bench."""
+
+    def __init__(self, dut, seed: random.Random):
+        self.dut, self.seed, self.sizes = dut, seed, of_run()
+        links = self.sizes["links"]
+        self.requests: deque[bytes] = deque()
+        # Of each link, datagrams that it has delivered: channel, slot, header, payload.
+        self.arrived = [deque() for _ in range(links)]
+        slots = range(self.sizes["channel_datagrams"])
+        self.free = {(link, c): list(slots) for link in range(links) for c in range(8)}
+        self.held = {}  # payloads, by link, channel and slot
+        self.forget, self.outcome = 0, LINK_DOWN
+        self.pause = 0.0
+        self.events: list = []
+        self.writes: list = []
+        self.counters = dict.fromkeys(("refused", "credited", "misrouted"), 0)
+        self.offered = 0
+
+    def deliver(self, link: int, header: int, payload: bytes) -> None:
+        """Lets a link deliver a datagram, if its channel has a place."""
+        channel = header >> 8 & 7
+        if self.free[link, channel]:
+            slot = self.free[link, channel].pop(self.seed.randrange(len(self.free[link, channel])))
+            self.held[link, channel, slot] = payload
+            self.arrived[link].append((slot, header, payload))
+
+    def drive(self) -> None:
+        """Sets the inputs of a clock."""
+        dut = self.dut
+        dut.request_valid.value = int(bool(self.requests))
+        if self.requests:
+            dut.request.value = int.from_bytes(self.requests[0], "little")
+        valid = arrived = 0
+        for link, waiting in enumerate(self.arrived):
+            # The buffers of a link that is being forgotten are empty.
+            if waiting and not self.forget >> link & 1:
+                slot, header, payload = waiting[0]
+                valid |= 1 << link
+                what = payload[-1] << 33 | header >> 11 << 12 | (header >> 8 & 7) << 9 | slot
+                arrived |= what << ARRIVED_BITS * link
+        dut.arrived_valid.value, dut.arrived.value = valid, arrived
+        dut.takes.value = ~self.forget & (1 << len(self.arrived)) - 1
+        dut.forget.value, dut.forget_outcome.value = self.forget, self.outcome
+        dut.write_ready.value = int(self.seed.random() >= self.pause)
+        self.offered = valid
+
+    def sample(self, clock: int) -> None:
+        """Sees what is taken, written and counted."""
+        dut = self.dut
+        if self.requests and dut.request_ready.value:
+            self.events.append(self.requests.popleft())
+        for link in range(len(self.arrived)):
+            if self.offered & int(dut.arrived_ready.value) >> link << link & 1 << link:
+                _, header, payload = self.arrived[link].popleft()
+                self.events.append((link, header, payload))
+        forgotten = int(dut.forgotten.value)
+        for link in range(len(self.arrived)):
+            if forgotten >> link & 1:
+                self.events.append((self.outcome, link))
+                for slot, header, _ in self.arrived[link]:
+                    del self.held[link, header >> 8 & 7, slot]
+                self.arrived[link].clear()
+        self.forget &= ~forgotten
+        for name in self.counters:
+            self.counters[name] += int(getattr(dut, name).value)
+        if dut.write_valid.value and dut.write_ready.value:
+            self.take(int(dut.write.value))
+        if forgotten:
+            # What had waited is free, too.
+            for link, channel, slot in [k for k in self.held if forgotten >> k[0] & 1]:
+                del self.held[link, channel, slot]
+            for link, channel in self.free:
+                if forgotten >> link & 1:
+                    self.free[link, channel] = list(range(self.sizes["channel_datagrams"]))
+
+    def take(self, write: int) -> None:
+        """Takes work of the writer."""
+        kind, address, what = write >> 116, write >> 52 & (1 << 64) - 1, write & (1 << 52) - 1
+        if kind == WRITE_NOTIFY:
+            word, count = what & 0xFFFFF, what >> 20
+            data = word.to_bytes(4, "little") + count.to_bytes(4, "little")
+            self.writes.append((address, data))
+            return
+        slot, channel, link, count = what >> 14, what >> 11 & 7, what >> 8 & 7, what & 0xFF
+        payload = self.held.pop((link, channel, slot))
+        self.free[link, channel].append(slot)
+        if kind == WRITE_DATA:
+            assert 1 <= count <= 128
+            self.writes.append((address, payload[:count]))
+        else:
+            assert kind == WRITE_DROP
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all has been taken."""
+        return not (self.requests or any(self.arrived) or self.forget)
+
+    def replay(self) -> set[int]:
+        """Lets all of it happen in the reference, and compares. Returns the outcomes seen."""
+        reference = Reference(**self.sizes)
+        enable = (1).to_bytes(4, "little")
+        controls = [LINK_CONTROL + 0x40 * link for link in range(len(self.arrived))]
+        for control in controls:
+            reference.store(0, control, enable)
+        expected, reset = [], set()
+        for event in self.events:
+            if isinstance(event, bytes):
+                said = reference.store(REQUEST_BAR, CREDITS_BASE, event)
+            elif len(event) == 3:
+                said = reference.deliver(*event)
+            elif event[0] == LINK_DOWN:
+                said = reference.store(0, controls[event[1]], bytes(4))
+                reference.store(0, controls[event[1]], enable)
+            else:
+                # All links are reset one behind the other, and at once in the reference.
+                reset.add(event[1])
+                if len(reset) < len(controls):
+                    continue
+                reset.clear()
+                said = reference.store(0, CONTROL, enable)
+                for control in controls:
+                    reference.store(0, control, enable)
+            expected += [(int(address, 16), bytes.fromhex(data)) for _, address, data in said]
+        assert joined(self.writes) == joined(expected)
+        counters = {"refused": REFUSED_COUNT, "credited": CREDITS_REGISTER, "misrouted": MISROUTED}
+        for name, register in counters.items():
+            assert self.counters[name] == reference.read(register), name
+        waiting = int(self.dut.waiting.value)
+        waits = sum(part(waiting, 13, link) for link in range(len(self.arrived)))
+        assert waits == reference.read(WAITING)
+        reference.close()
+        return {data[2] for address, data in self.writes if address < DATA}
+
+
+async def begin(dut, which: str) -> tuple[Bench, Engine, random.Random]:
+    """The engine after a reset."""
+    seed = random.Random(f"{SEED} {which}")
+    engine = Engine(dut, seed)
+    bench = Bench(dut, [engine])
+    engine.drive()
+    await bench.reset(3)
+    return bench, engine, seed
+
+
+class Traffic:
+    """Requests and datagrams of few keys, so that they meet."""
+
+    def __init__(self, seed: random.Random, engine: Engine):
+        self.seed, self.engine, self.token = seed, engine, 0
+        self.asked: list[dict[str, int]] = []
+
+    def key(self) -> dict[str, int]:
+        """A key of few."""
+        links = self.engine.sizes["links"]
+        pick = self.seed.choice
+        return {"link": self.seed.randrange(links), "channel": pick([1, 6]), "tag": pick([0, 9])}
+
+    def credit(self) -> None:
+        """A credit of some runs; not all of it may be possible."""
+        seed, key = self.seed, self.key()
+        self.token = self.token % 0xFFFF + 1
+        address, index, runs = DATA + seed.randrange(1 << 16), 0, seed.choice([1, 1, 2, 3])
+        for run in range(runs):
+            is_last = run == runs - 1 and seed.random() < 0.97
+            count = 128 * seed.randrange(1, 4) if not is_last else seed.randrange(400)
+            fields = key | {"index": index, "last": int(is_last), "buffer": address}
+            fields |= {"bytes": count, "token": self.token, "notify": NOTIFY + 8 * self.token}
+            if seed.random() < 0.05:
+                fields |= seed.choice(
+                    [
+                        {"index": index + 1},
+                        {"bytes": count + 1},
+                        {"bytes": 1 << 20 | 1},
+                        {"bytes": 0},
+                        {"index": 8190},
+                        {"buffer": (1 << 64) - 100},
+                        {"notify": 0},
+                        {"notify": NOTIFY + 4},
+                        {"reserved": 1 << 31},
+                        {"link": 7},
+                        {"routed": 1, "channel": 6},
+                        {"token": self.token ^ 1},
+                    ]
+                )
+            self.engine.requests.append(request(**fields))
+            self.asked = [*self.asked[-3:], fields]
+            address += count + seed.randrange(200)
+            index += count // 128
+
+    def cancel(self) -> None:
+        """A cancel of a credit that may be there."""
+        if self.asked:
+            self.engine.requests.append(request(**self.seed.choice(self.asked), cancel=1))
+
+    def datagram(self) -> None:
+        """A datagram of a message that may be short."""
+        seed, key = self.seed, self.key()
+        kind = seed.choice([0, 0, 0, 1, 1, 2, 2, 2, 3 * (seed.random() < 0.3)])
+        index = seed.choice([0, 0, 1, 1, 2, 3, seed.randrange(8192)])
+        payload = seed.randbytes(127)
+        payload += bytes([seed.choice([0, 1, 100, 127, 128, 200, 255, 255])])
+        header = key["channel"] << 8 | kind << 11 | key["tag"] << 13 | index << 19
+        self.engine.deliver(key["link"], header, payload)
+
+
+@cocotb.test()
+async def anything_is_as_in_the_model(dut):
+    bench, engine, seed = await begin(dut, "anything")
+    traffic = Traffic(seed, engine)
+    outcomes = set()
+    for _ in range(400 if ALL else 60):
+        engine.pause = seed.choice([0, 0, 0.5, 0.9])
+        for _ in range(seed.randrange(10)):
+            seed.choice([traffic.credit, traffic.datagram, traffic.datagram, traffic.cancel])()
+        await bench.step(seed.randrange(200))
+        if seed.random() < 0.1:
+            engine.forget |= 1 << seed.randrange(engine.sizes["links"])
+        await bench.until(lambda: not engine.forget, 20000)
+    await bench.until(lambda: engine.is_idle, 20000)
+    await bench.step(200)
+    outcomes = engine.replay()
+    assert outcomes >= {1, 2, 4, LINK_DOWN, 6, FAR_END, 8}, outcomes
+
+
+@cocotb.test()
+async def a_reset_ends_everything(dut):
+    bench, engine, seed = await begin(dut, "reset")
+    traffic = Traffic(seed, engine)
+    for _ in range(4):
+        for _ in range(20):
+            seed.choice([traffic.credit, traffic.datagram])()
+        await bench.until(lambda: engine.is_idle, 20000)
+        await bench.step(50)
+        engine.outcome = RESET
+        engine.forget = (1 << engine.sizes["links"]) - 1
+        await bench.until(lambda: not engine.forget, 20000)
+        engine.counters = dict.fromkeys(engine.counters, 0)
+    await bench.step(200)
+    assert RESET in engine.replay()
+
+
+@cocotb.test()
+async def a_datagram_takes_seven_clocks(dut):
+    """And a notification with the place of its credit three more."""
+    bench, engine, _ = await begin(dut, "rate")
+    await bench.until(lambda: dut.idle.value, 1100)
+    fields = {"link": 0, "channel": 1, "tag": 5, "bytes": 128 * 100, "token": 1}
+    engine.requests.append(request(**fields, notify=NOTIFY + 8))
+    await bench.until(lambda: not engine.requests, 4000)
+    await bench.step(8)
+    clocks = []
+    for index in range(100):
+        header = 1 << 8 | (index == 99) << 11 | 5 << 13 | index << 19
+        engine.deliver(0, header, bytes(128))
+        count = len(engine.writes)
+        begun = bench.clock
+        await bench.until(lambda c=count: len(engine.writes) > c, 40)
+        clocks.append(bench.clock - begun)
+        await bench.until(lambda: engine.is_idle, 40)
+        await bench.step(1)
+    assert max(clocks) <= 7, clocks
+    engine.replay()
+
+
+def test_receive_engine():
+    simulate(__file__, "crosslane_receive_engine", {n.upper(): v for n, v in SIZES.items()})

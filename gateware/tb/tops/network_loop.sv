@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// For test_network_card.py: a card with two links, which a cable joins.
+
+module network_loop
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS         = 256,
+    parameter int unsigned PUT_SLOTS         = 4,
+    parameter int unsigned CREDIT_SLOTS      = 16,
+    parameter int unsigned MAX_WRITE         = 128,
+    parameter int unsigned LANES             = 8,
+    parameter int unsigned CHANNEL_DATAGRAMS = 8
+) (
+    input  logic                        clk,
+    input  logic                        rst,
+    input  function_t                   function_i,
+    input  room_t                       room_i,
+    input  logic                        rx_valid,
+    output logic                        rx_ready,
+    input  tlp_header_t                 rx_header,
+    input  logic                        rx_first,
+    input  logic                        rx_last,
+    input  logic        [DATA_BITS-1:0] rx_data,
+    output logic                        tx_valid,
+    input  logic                        tx_ready,
+    output tlp_header_t                 tx_header,
+    output logic                        tx_first,
+    output logic                        tx_last,
+    output logic        [DATA_BITS-1:0] tx_data
+);
+  localparam int unsigned SYMBOLS = 2;
+  logic [1:0] tx_enable, tx_begins_word, rx_clk, rx_rst;
+  logic [1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words, rx_words;
+  logic [1:0][LANES-1:0] rx_detected;
+
+  for (genvar link = 0; link < 2; link++) begin : g_cable
+    for (genvar lane = 0; lane < LANES; lane++) begin : g_line
+      link_line #(
+          .SYMBOLS(SYMBOLS),
+          .SEED(2 * lane + link)
+      ) lane_line (
+          .clk,
+          .rst,
+          .begins(tx_begins_word[link]),
+          .is_sent(tx_enable[link]),
+          .word(tx_words[link][lane]),
+          .delay(8'd20),
+          .error_odds('0),
+          .is_cut(1'b0),
+          .is_noisy(1'b0),
+          .detected(rx_detected[1-link][lane]),
+          .received(rx_words[1-link][lane])
+      );
+    end
+    logic phase;
+    always_ff @(posedge clk) phase <= tx_begins_word[link] ? '0 : phase + 1'b1;
+    assign rx_clk[1-link] = phase;
+
+    crosslane_reset_pair resets (
+        .a_clk  (clk),
+        .a_rst  (rst),
+        .a_rst_o(),
+        .b_clk  (rx_clk[link]),
+        .b_rst  (1'b0),
+        .b_rst_o(rx_rst[link])
+    );
+  end
+
+  crosslane_network_card #(
+      .DATA_BITS(DATA_BITS),
+      .LINKS(2),
+      .PUT_SLOTS(PUT_SLOTS),
+      .CREDIT_SLOTS(CREDIT_SLOTS),
+      .MAX_WRITE(MAX_WRITE),
+      .LANES(LANES),
+      .SYMBOLS(SYMBOLS),
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+  ) card (
+      .clk,
+      .rst,
+      .function_i,
+      .room_i,
+      .first_session(16'd1),
+      .s_rx_valid(rx_valid),
+      .s_rx_ready(rx_ready),
+      .s_rx_header(rx_header),
+      .s_rx_first(rx_first),
+      .s_rx_last(rx_last),
+      .s_rx_data(rx_data),
+      .m_tx_valid(tx_valid),
+      .m_tx_ready(tx_ready),
+      .m_tx_header(tx_header),
+      .m_tx_first(tx_first),
+      .m_tx_last(tx_last),
+      .m_tx_data(tx_data),
+      .tx_enable,
+      .tx_begins_word,
+      .tx_words,
+      .rx_clk,
+      .rx_rst,
+      .rx_detected,
+      .rx_words
+  );
+endmodule
