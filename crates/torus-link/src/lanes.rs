@@ -39,7 +39,7 @@ pub type Column = [Option<Code>; MAX_LANES];
 #[derive(Clone, Debug)]
 enum Sending {
     Nothing,
-    Frame { bytes: FrameBytes, at: usize },
+    Frame { bytes: Box<FrameBytes>, at: usize },
     Set { set: TrainingSet, at: usize },
     Skip { at: u32 },
 }
@@ -214,7 +214,7 @@ impl Port {
             return Sending::Nothing;
         }
         match self.end.next_frame(now_ps) {
-            Some(frame) => Sending::Frame { bytes: frame.encode(), at: 0 },
+            Some(frame) => Sending::Frame { bytes: Box::new(frame.encode()), at: 0 },
             None => Sending::Nothing,
         }
     }

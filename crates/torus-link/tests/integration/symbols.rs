@@ -68,7 +68,8 @@ fn one_way_has_the_whole_rate_but_skip_sets() {
 #[test]
 fn long_datagrams_cross_the_same_lanes() {
     for (lanes, column_ps) in [(1, 2_000), (4, 4_000), (8, 2_000)] {
-        let mut cable = Cable::new(lanes, column_ps, LATENCY_PS, NO_SKEW).with_long_datagrams();
+        let mut cable =
+            Cable::new(lanes, column_ps, LATENCY_PS, NO_SKEW).with_long_datagrams(LATENCY_PS);
         cable.enable();
         assert!(cable.run(10_000, Cable::are_up), "{lanes} lanes come up");
         cable.sides.iter_mut().for_each(|side| side.to_send = 1_000);
@@ -86,7 +87,7 @@ fn long_datagrams_cross_the_same_lanes() {
 #[test]
 fn ends_of_short_and_of_long_datagrams_do_not_train() {
     let mut cable = Cable::new(4, 2_000, LATENCY_PS, NO_SKEW);
-    let long = Cable::new(4, 2_000, LATENCY_PS, NO_SKEW).with_long_datagrams();
+    let long = Cable::new(4, 2_000, LATENCY_PS, NO_SKEW).with_long_datagrams(LATENCY_PS);
     let [_, side] = long.sides;
     cable.sides[1] = side;
     cable.enable();

@@ -143,8 +143,14 @@ impl Cable {
     }
 
     /// The same ports with datagrams of 256 B.
-    pub fn with_long_datagrams(mut self) -> Self {
-        self.sides = self.sides.map(Side::with_long_datagrams);
+    pub fn with_long_datagrams(mut self, latency_ps: u64) -> Self {
+        for (at, side) in self.sides.iter_mut().enumerate() {
+            let lanes = side.lines.len();
+            let datagram_ps = (264 / lanes) as u64 * self.column_ps;
+            let parameters = EndParameters::for_wire(datagram_ps, latency_ps);
+            side.port = Port::new(lanes, parameters, 100 + at as u16).with_long_datagrams();
+            side.payload_bytes = LONG_PAYLOAD_BYTES;
+        }
         self
     }
 
@@ -220,12 +226,6 @@ impl Cable {
 }
 
 impl Side {
-    /// The same side with datagrams of 256 B.
-    pub fn with_long_datagrams(self) -> Self {
-        let port = self.port.with_long_datagrams();
-        Self { port, payload_bytes: LONG_PAYLOAD_BYTES, ..self }
-    }
-
     /// Delays a lane by one more column from now on.
     pub fn slip(&mut self, lane: usize) {
         let first = self.lines[lane].on_the_way.front().copied().flatten();
