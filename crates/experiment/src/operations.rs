@@ -388,8 +388,8 @@ impl Bench<'_> {
         seen.sort_by_key(|tlp| tlp.begin);
         let up = |tlp: &&Seen| !tlp.is_down;
         let first = *seen.iter().find(up).ok_or_else(|| unseen("request"))?;
-        let stores = seen.iter().filter(|tlp| tlp.is_down && tlp.begin < first.begin);
-        let doorbell = stores.filter(|tlp| tlp.kind == TlpKind::MemoryWrite).next_back().copied();
+        let is_store = |tlp: &&Seen| tlp.is_down && tlp.kind == TlpKind::MemoryWrite;
+        let doorbell = seen.iter().rfind(|tlp| is_store(tlp) && tlp.begin < first.begin).copied();
         let doorbell = doorbell.ok_or_else(|| unseen("doorbell"))?;
         let mut all = vec![("call to the doorbell", doorbell.end)];
         let mut head = first;

@@ -15,12 +15,12 @@ use crate::run::{
 };
 
 /// Every command that has a help page.
-const PAGES: [&str; 52] = [
+const PAGES: [&str; 53] = [
     "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
     "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
-    "bench mmio", "bench nget", "bench halo", "bench sweep", "bench traffic", "reproduce",
-    "validate", "compare", "fit", "device", "device list", "device info", "device bind",
-    "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
+    "bench mmio", "bench nget", "bench halo", "bench sweep", "bench operations", "bench traffic",
+    "reproduce", "validate", "compare", "fit", "device", "device list", "device info",
+    "device bind", "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
     "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get", "bridge pool",
     "bridge card", "bridge card add", "bridge card remove", "bridge roundtrip", "bridge copy",
     "bridge reload", "bridge bench", "completions", "calibrate", "manual", "merge", "ui",

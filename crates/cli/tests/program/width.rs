@@ -5,7 +5,7 @@ use crate::device::{machine_that_binds, on_machine};
 use crate::run::{Run, command, folder, stdout_of};
 
 /// Commands that end soon, of every kind that prints tables or sentences.
-const COMMANDS: [&str; 37] = [
+const COMMANDS: [&str; 38] = [
     "topo rosta",
     "topo torus",
     "topo nget",

@@ -88,10 +88,10 @@ fn parts_add_up_to_the_time_at_every_size() {
 fn parts_of_a_read_follow_from_constants_of_the_lab() {
     let rows = measured("minimal", "card0", &OperationOptions::default());
     let read = row(&rows, "DMA read, ring");
-    let wire = |bytes: u64| (bytes * 1_000 * 130).div_ceil(4 * 128);
-    let (port, flight, clock) = (100_000, 1_000, 4_000);
+    let wire = |bytes: u64| -> u64 { (bytes * 1_000 * 130).div_ceil(4 * 128) };
+    let (port, flight, clock): (u64, u64, u64) = (100_000, 1_000, 4_000);
     // Of host memory: the request is 20 B on the wire, its completion 20 B more than the data.
-    let fetched = |bytes| wire(20) + flight + port + 200_000 + port + wire(20 + bytes);
+    let fetched = |bytes: u64| wire(20) + flight + port + 200_000 + port + wire(20 + bytes);
     let expected = [
         // The descriptor of 32 B is stored into the ring at 10 GB/s.
         ("call to the doorbell", 3_200 + port + wire(24)),
