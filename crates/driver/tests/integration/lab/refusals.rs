@@ -197,7 +197,8 @@ fn an_endpoint_that_is_no_engine() {
 #[test]
 fn an_engine_that_is_taken_for_a_memory_card() {
     run(&simulation("rosta:crosslane"), async |bus| {
-        let error = MemoryCard::open_by_name(bus, "fpga1").await.unwrap_err();
+        let opened = MemoryCard::open_by_name(bus, "fpga1").await;
+        let error = opened.err().expect("it is an engine");
         let sentence = "fpga1: it has no memory card: its first register is 0x584c4e45, that of \
                         an engine, and not 0x4d4c5243";
         assert_eq!(error.to_string(), sentence);
