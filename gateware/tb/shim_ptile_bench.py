@@ -89,6 +89,12 @@ def move(beat):
         setattr(beat, name, getattr(beat, name) << 1)
 
 
+def segments_of(header):
+    """Segments of the TLP with this header in the lower half."""
+    words = (header >> 96 & 1023 or 1024) if header >> 126 & 1 else 0
+    return max(1, -(-words // 8))
+
+
 class HardBlock:
     """The streams of the hard block alone, its settings and credits."""
 
@@ -137,8 +143,10 @@ class HardBlock:
             await RisingEdge(dut.clk)
 
     async def _watch(self):
-        """Rules that the model does not check: no pause in a TLP but for ready, err with eop."""
+        """Rules that the model does not check: no pause in a TLP but for ready, err with eop, and
+        as many segments as the length says."""
         dut, ready, is_open = self.dut, [0] * TX_READY_LATENCY, False
+        segments = 0  # left of a TLP
         while True:
             await RisingEdge(dut.clk)
             ready.append(int(dut.tx_st_ready.value))
@@ -150,8 +158,13 @@ class HardBlock:
             if self.is_gapless and is_open and could:
                 assert valid, "a pause within a TLP"
             if valid:
-                assert valid & 1, "no data in the lower half"
                 assert int(dut.tx_st_sop.value) == (0 if is_open else 1)
+                if not is_open:
+                    segments = segments_of(int(dut.tx_st_hdr.value))
+                now = min(segments, SEGMENTS)
+                segments -= now
+                assert valid == (1 << now) - 1, "more segments than data, or fewer"
+                assert eop == (0 if segments else 1 << now - 1), "eop"
                 is_open = not eop
                 assert int(dut.tx_st_err.value) & ~eop == 0, "err without eop"
                 self.nullified += int(dut.tx_st_err.value) != 0
@@ -212,7 +225,7 @@ def any_tlp(seed, *, received, length=None):
         address = (seed.getrandbits(30) << 2) + (seed.randrange(1, 1 << 32) << 32) * high
         header |= {"address": address, "first_be": seed.choice([0xF, 0x8, 0x6, 0])}
         header |= {"last_be": 0 if length == 1 else seed.choice([0xF, 0x3])}
-        bar = seed.choice([0, 1, 2, 5, 7])
+        bar = seed.choice([0, 1, 2, 5, 6, 7])
     tlp = Tlp(header, seed.randbytes(4 * length) if has_data else b"")
     wire = on_the_wire(tlp)
     if kind == "other":
