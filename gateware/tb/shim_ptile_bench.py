@@ -56,11 +56,11 @@ DEVICE_SIGNALS = [
 
 class Source(PTilePcieSource):
     """The receive stream. The model leaves two things out: a TLP's abort flag (`tlp_abort` of a
-    frame: segments from this one on), and beats of which only the upper half is used."""
+    frame: the number of a segment), and beats of which only the upper half is used."""
 
     def __init__(self, *args, **kwargs):
         self.leaves_lower = None  # a function: whether the next beat leaves its lower half free
-        self.sop_aborts = []  # of the TLPs that begin, in order: segments before the abort, or None
+        self.sop_aborts = []  # of the TLPs that begin, in order: the segment with the flag, or None
         self._segments_left = None
         super().__init__(*args, **kwargs)
 
@@ -72,7 +72,7 @@ class Source(PTilePcieSource):
             if beat.sop >> segment & 1:
                 self._segments_left = self.sop_aborts.pop(0) if self.sop_aborts else None
             if self._segments_left is not None:
-                beat.tlp_abort |= int(self._segments_left <= 0) << segment
+                beat.tlp_abort |= int(self._segments_left == 0) << segment
                 self._segments_left -= 1
         alone = beat.valid == beat.sop == beat.eop == 1
         if alone and self.leaves_lower and self.leaves_lower():
@@ -177,11 +177,11 @@ class HardBlock:
             )
         self.from_shim.pause = how_often
 
-    def receive(self, wire, bar=0, aborted_from=None):
-        """Lets a TLP come from the link; from this segment on it is marked as aborted."""
+    def receive(self, wire, bar=0, aborted=None):
+        """Lets a TLP come from the link; this segment is marked as aborted."""
         frame = PTilePcieFrame.from_tlp(wire)
         frame.bar_range = bar
-        self.rx.sop_aborts.append(aborted_from)
+        self.rx.sop_aborts.append(aborted)
         self.rx.send_nowait(frame)
 
 
