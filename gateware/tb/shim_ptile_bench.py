@@ -56,11 +56,11 @@ DEVICE_SIGNALS = [
 
 class Source(PTilePcieSource):
     """The receive stream. The model leaves two things out: a TLP's abort flag (`tlp_abort` of a
-    frame: segments from this one on), and beats of which only the upper half is used."""
+    frame: the number of a segment), and beats of which only the upper half is used."""
 
     def __init__(self, *args, **kwargs):
         self.leaves_lower = None  # a function: whether the next beat leaves its lower half free
-        self.sop_aborts = []  # of the TLPs that begin, in order: segments before the abort, or None
+        self.sop_aborts = []  # of the TLPs that begin, in order: the segment with the flag, or None
         self._segments_left = None
         super().__init__(*args, **kwargs)
 
@@ -72,7 +72,7 @@ class Source(PTilePcieSource):
             if beat.sop >> segment & 1:
                 self._segments_left = self.sop_aborts.pop(0) if self.sop_aborts else None
             if self._segments_left is not None:
-                beat.tlp_abort |= int(self._segments_left <= 0) << segment
+                beat.tlp_abort |= int(self._segments_left == 0) << segment
                 self._segments_left -= 1
         alone = beat.valid == beat.sop == beat.eop == 1
         if alone and self.leaves_lower and self.leaves_lower():
@@ -87,6 +87,12 @@ def move(beat):
         setattr(beat, name, getattr(beat, name) << widths[name])
     for name in ("valid", "sop", "eop", "tlp_abort"):
         setattr(beat, name, getattr(beat, name) << 1)
+
+
+def segments_of(header):
+    """Segments of the TLP with this header in the lower half."""
+    words = (header >> 96 & 1023 or 1024) if header >> 126 & 1 else 0
+    return max(1, -(-words // 8))
 
 
 class HardBlock:
@@ -137,8 +143,10 @@ class HardBlock:
             await RisingEdge(dut.clk)
 
     async def _watch(self):
-        """Rules that the model does not check: no pause in a TLP but for ready, err with eop."""
+        """Rules that the model does not check: no pause in a TLP but for ready, err with eop, and
+        as many segments as the length says."""
         dut, ready, is_open = self.dut, [0] * TX_READY_LATENCY, False
+        segments = 0  # left of a TLP
         while True:
             await RisingEdge(dut.clk)
             ready.append(int(dut.tx_st_ready.value))
@@ -150,8 +158,13 @@ class HardBlock:
             if self.is_gapless and is_open and could:
                 assert valid, "a pause within a TLP"
             if valid:
-                assert valid & 1, "no data in the lower half"
                 assert int(dut.tx_st_sop.value) == (0 if is_open else 1)
+                if not is_open:
+                    segments = segments_of(int(dut.tx_st_hdr.value))
+                now = min(segments, SEGMENTS)
+                segments -= now
+                assert valid == (1 << now) - 1, "more segments than data, or fewer"
+                assert eop == (0 if segments else 1 << now - 1), "eop"
                 is_open = not eop
                 assert int(dut.tx_st_err.value) & ~eop == 0, "err without eop"
                 self.nullified += int(dut.tx_st_err.value) != 0
@@ -164,11 +177,11 @@ class HardBlock:
             )
         self.from_shim.pause = how_often
 
-    def receive(self, wire, bar=0, aborted_from=None):
-        """Lets a TLP come from the link; from this segment on it is marked as aborted."""
+    def receive(self, wire, bar=0, aborted=None):
+        """Lets a TLP come from the link; this segment is marked as aborted."""
         frame = PTilePcieFrame.from_tlp(wire)
         frame.bar_range = bar
-        self.rx.sop_aborts.append(aborted_from)
+        self.rx.sop_aborts.append(aborted)
         self.rx.send_nowait(frame)
 
 
@@ -212,7 +225,7 @@ def any_tlp(seed, *, received, length=None):
         address = (seed.getrandbits(30) << 2) + (seed.randrange(1, 1 << 32) << 32) * high
         header |= {"address": address, "first_be": seed.choice([0xF, 0x8, 0x6, 0])}
         header |= {"last_be": 0 if length == 1 else seed.choice([0xF, 0x3])}
-        bar = seed.choice([0, 1, 2, 5, 7])
+        bar = seed.choice([0, 1, 2, 5, 6, 7])
     tlp = Tlp(header, seed.randbytes(4 * length) if has_data else b"")
     wire = on_the_wire(tlp)
     if kind == "other":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_shim_ptile against cocotbext-pcie's streams of the P-Tile."""
 
+import itertools
 import random
 
 import cocotb
@@ -50,6 +51,9 @@ async def what_comes_is_handed_on(dut, pause):
         block.receive(wire, bar)
         if tlp is not None:
             expected.append(tlp)
+        if pause and seed.random() < 0.5:
+            # The block has nothing to put beside the end of the last one.
+            await until(dut, block.rx.idle)
     found = block.from_shim.tlps
     await until(dut, lambda: len(found) >= len(expected))
     await ClockCycles(dut.clk, 50)
@@ -280,6 +284,33 @@ async def credits_roll_over(dut, receiver):
         assert (await openings(dut))[0] == left, name
 
 
+@cocotb.test()
+async def a_receiver_of_one_gets_one_at_a_time(dut):
+    """A sender that heeds room as the arbiter does never has more under way than there are credits,
+    and all arrive."""
+    seed = random.Random(SEED + 6)
+    block = HardBlock(dut, has_engine=False)
+    block.credits |= {"nph": 1}
+    await block.reset()
+    block.tx.set_pause_generator(seed.random() < 0.7 for _ in itertools.count())
+    dut.s_tx_header.value = pack("tlp_header_t", **memory_read(0x4000, 64, 1).header)
+    dut.s_tx_first.value = dut.s_tx_last.value = 1
+    begun, back = 0, 0
+    for _ in range(4000):
+        await RisingEdge(dut.clk)
+        is_free = not dut.s_tx_valid.value or dut.s_tx_ready.value
+        if is_free:
+            is_open = int(dut.room.value) >> 1 & 1
+            dut.s_tx_valid.value = is_open
+            begun += is_open
+        assert begun - back <= 1, "more than the receiver takes"
+        if not block.tx.empty() and seed.random() < 0.1:
+            block.tx.recv_nowait()
+            back += 1
+            block.credits["nph"] = (1 + back) % 256
+    assert back > 50
+
+
 async def send_by_hand(dut, tlp, beats=None):
     """Puts the first `beats` beats of a TLP on the engine's stream."""
     size = DATA_BITS // 8
@@ -345,6 +376,51 @@ async def function_level_reset(dut, beats, kind, is_pulse):
     assert_same(rx.tlps, [tlp])
     assert bytes(block.tx.recv_nowait().to_tlp().pack()) == bytes(on_the_wire(write).pack())
     assert block.nullified == (beats > 0)
+
+
+@cocotb.test()
+async def a_reset_waits_for_what_is_under_way(dut):
+    """The rest of a TLP that comes late is lost, and that of one that the block takes late leaves:
+    only then is the block told."""
+    block = await HardBlock(dut, has_engine=False).reset()
+    block.is_gapless = False
+    dut.m_rx_ready.value = 1
+    block.receive(write_of(0x1000, bytes(512)))
+    await until(dut, lambda: dut.rx_st_valid.value)
+    block.rx.pause = block.tx.pause = True
+    await ClockCycles(dut.clk, 8)
+    header = {"kind": MEMORY_WRITE, "length_dw": 64 * LANES, "first_be": 15, "last_be": 15}
+    block.tx.pause = False
+    await send_by_hand(dut, Tlp(header, bytes(256 * LANES)), 4)
+    block.tx.pause = True
+    dut.flr_rcvd_pf.value = 1
+    completed = []
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.flr_completed_pf.value:
+                completed.append(block.clocks.now)
+                dut.flr_rcvd_pf.value = 0
+
+    cocotb.start_soon(watch())
+    await ClockCycles(dut.clk, 300)
+    assert not completed and dut.engine_rst.value
+    block.rx.pause = False
+    await ClockCycles(dut.clk, 100)
+    assert not completed and dut.engine_rst.value
+    # And the other way round.
+    block.receive(write_of(0x1000, bytes(512)))
+    await until(dut, lambda: dut.rx_st_valid.value)
+    block.rx.pause, block.tx.pause = True, False
+    await ClockCycles(dut.clk, 200)
+    assert not completed and block.nullified == block.tx.count() == 1
+    block.rx.pause = False
+    await until(dut, lambda: completed, 100)
+    rx = TlpSink(dut, "m_rx", block.clocks, seed=SEED)
+    block.receive(write_of(0x2000, bytes(64)))
+    await until(dut, lambda: rx.tlps, 100)
+    assert rx.tlps[0].address == 0x2000 and len(completed) == 1
 
 
 # The bounded set has the shim at one width, and the card at the other.
