@@ -145,7 +145,7 @@ async def exchange(bench, pair, seed: random.Random) -> list[list[Message]]:
             if seed.random() < 0.3:
                 disturb(far, seed, key)
             if message.kind == "cancelled":
-                await bench.step(seed.randrange(300))
+                await bench.step(seed.choice([0, 0, seed.randrange(300)]))
                 cancel(far, key, message.token)
         taken.append(messages)
     await bench.until(lambda: not any(h.requests for h in pair.hosts), 20000)
