@@ -15,7 +15,7 @@
 //! The answer has, in the order in which they happen, `t:ADDRESS:BYTES` for a write to the host's
 //! memory and `s:LINK:HEADER:PAYLOAD` for a datagram sent; `v:VALUE` for what a register says.
 
-#[allow(dead_code, unused_imports)]
+#[allow(unused_imports)]
 #[path = "../../fabric/tests/integration/support/mod.rs"]
 mod fabric_support;
 
