@@ -216,8 +216,8 @@ class Pair:
 
     def counters(self, number: int) -> dict[str, int]:
         """Counters of a node."""
-        names = ("waiting", "misrouted", "refused", "puts", "credits")
-        all_of = part(self.dut.counters.value, 160, number)
+        names = ("waiting", "misrouted", "refused", "puts", "credits", "gets")
+        all_of = part(self.dut.counters.value, 192, number)
         return {name: part(all_of, 32, at) for at, name in enumerate(names)}
 
     @property

@@ -22,15 +22,31 @@ from network_bench import (
 from network_reference import Reference
 from packed import pack
 from simulate import SEED, simulate, widths
-from tlp_stream import MEMORY_WRITE, NO_BAR, Bench, Sink, Source, Tlp, memory_read, memory_write
+from tlp_stream import (
+    COMPLETION_DATA,
+    MEMORY_READ,
+    MEMORY_WRITE,
+    NO_BAR,
+    Bench,
+    Sink,
+    Source,
+    Tlp,
+    enables,
+    memory_read,
+    memory_write,
+)
 
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
-SIZES_REGISTER, CONTROL, STATUS, COUNTS_LOW, COUNTS_HIGH = 0x08, 0x10, 0x14, 0x18, 0x1C
+GETS = {"get_slots": 16, "max_read": 256}
+CONTROL, STATUS, COUNTS_LOW, COUNTS_HIGH = 0x10, 0x14, 0x18, 0x1C
 LINK, LINK_STRIDE, LINK_STATUS = 0x100, 0x40, 4
-# Of a get engine, which the model has.
-GET_SLOTS = 0xFFF << 4
 UP = 2
 SUCCESSFUL, UNSUPPORTED, ABORTED = 0, 1, 4
+
+
+def byte_at(address: int) -> int:
+    """The byte that a read of the card finds at an address."""
+    return (address ^ address >> 8) & 0xFF
 
 
 class Host:
@@ -47,12 +63,28 @@ class Host:
 
     def take(self, tlp: Tlp) -> None:
         """Takes a write or an answer."""
+        if tlp.kind == MEMORY_READ:
+            self.complete(tlp)
+            return
         if tlp.kind != MEMORY_WRITE:
             self.answers.append(tlp)
             return
         self.writes.append(tlp.address)
         for at in tlp.enabled:
             self.memory[tlp.address + at] = tlp.payload[at]
+
+    def complete(self, read: Tlp) -> None:
+        """Answers a read of the card, cut at multiples of 64 B."""
+        where = read.enabled
+        start, left = read.address + where[0], len(where)
+        while left:
+            size = min(left, 64 - start % 64)
+            _, _, length = enables(start, size)
+            data = bytes(byte_at(start - start % 4 + n) for n in range(4 * length))
+            header = {"kind": COMPLETION_DATA, "address": start & 0x7F, "length_dw": length}
+            header |= {"byte_count": left, "tag": read.tag, "requester": read.requester}
+            self.source.queue.append(Tlp(header | {"bar": NO_BAR}, data))
+            start, left = start + size, left - size
 
     def word(self, address: int) -> int:
         """A double word of memory; 0 where nothing was written."""
@@ -116,13 +148,10 @@ async def begin(dut, which: str) -> Host:
 @cocotb.test()
 async def registers_are_those_of_the_model(dut):
     host = await begin(dut, "registers")
-    reference = Reference(links=2, **SIZES)
+    reference = Reference(links=2, **SIZES, **GETS)
     await host.until(STATUS, lambda value: value == 1)
     for at in (*range(0, 0x40, 4), *range(0x80, 0x100, 4), *range(0x180, 0x400, 4)):
-        expected = reference.read(at)
-        if at == SIZES_REGISTER:
-            expected &= ~GET_SLOTS
-        assert await host.read(at) == expected, hex(at)
+        assert await host.read(at) == reference.read(at), hex(at)
     await host.up()
     writes = [(COUNTS_LOW, 0xFFFF_FFFF), (COUNTS_HIGH, 0x12), (LINK, 1), (LINK + LINK_STRIDE, 1)]
     for register, value in writes:
@@ -169,6 +198,44 @@ async def a_put_goes_round_and_all_is_counted(dut):
 
 
 @cocotb.test()
+async def gets_go_round_among_puts(dut):
+    host = await begin(dut, "gets")
+    host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)
+    host.write(COUNTS_HIGH, COUNTS >> 32)
+    await host.up()
+    slots, channel = SIZES["put_slots"], 3
+    source, lengths = 0x9_8765_4321, (3000, 128, 700, 0)
+    for tag, count in enumerate(lengths):
+        place = {"link": 1, "channel": channel, "tag": tag, "buffer": DATA + 4096 * tag}
+        asked = request(**place, bytes=4096, token=tag, notify=NOTIFY + 8 * tag)
+        host.store(REQUEST_BAR, CREDITS_BASE + 64 * tag, asked)
+        place |= {"link": 0, "buffer": source + 4096 * tag}
+        asked = request(**place, bytes=count, token=100 + tag, notify=NOTIFY + 1024 + 8 * tag)
+        host.store(REQUEST_BAR, 64 * tag, asked)
+    # A message of puts on the same channel meanwhile.
+    place = {"link": 1, "channel": channel, "tag": 40, "buffer": DATA + 0x8000}
+    host.store(
+        REQUEST_BAR, CREDITS_BASE + 640, request(**place, bytes=640, token=9, notify=NOTIFY + 512)
+    )
+    data = random.Random(5).randbytes(slots * 128)
+    for index in range(slots):
+        datagram = put(40, index, index == slots - 1, data[128 * index :][:128])
+        host.store(PUT_BAR, (channel * slots + index) * 256, datagram)
+    every = [NOTIFY + 8 * tag for tag in range(4)] + [NOTIFY + 512]
+    await host.bench.until(lambda: all(host.word(at) >> 16 == DONE for at in every), 6000)
+    for tag, count in enumerate(lengths):
+        assert host.word(NOTIFY + 1024 + 8 * tag) == DONE << 16 | 100 + tag
+        assert [host.word(NOTIFY + at + 8 * tag + 4) for at in (0, 1024)] == [count] * 2
+        for at in range(count):
+            found = host.memory[DATA + 4096 * tag + at]
+            assert found == byte_at(source + 4096 * tag + at)
+    assert bytes(host.memory[DATA + 0x8000 + n] for n in range(len(data))) == data
+    await host.until(STATUS, lambda value: value == 1)
+    counters = [await host.read(register) for register in (0x20, 0x24, 0x28, 0x2C, 0x38)]
+    assert counters == [4, 5, slots, 0, 0]
+
+
+@cocotb.test()
 async def a_reset_forgets_all(dut):
     host = await begin(dut, "reset")
     host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)
@@ -200,5 +267,5 @@ async def reads_elsewhere_give_zeros_or_are_refused(dut):
 
 @pytest.mark.parametrize("width", widths(128))
 def test_network_card(width):
-    sizes = {name.upper(): value for name, value in SIZES.items()}
+    sizes = {name.upper(): value for name, value in (SIZES | GETS).items()}
     simulate(__file__, "network_loop", {"DATA_BITS": width, **sizes})

@@ -15,50 +15,53 @@ module crosslane_get_engine
     parameter int unsigned LANES = 8,  // of the link
     parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
     parameter int unsigned TAGS = 64,  // power of two, 2 to 256
+    parameter int unsigned FIRST_TAG = 0,  // a multiple of TAGS
     parameter int unsigned MAX_READ = 512,  // bytes: power of two, 128 to 4096
     parameter int unsigned STAGING_BYTES = 4096,  // of a channel: power of two, 2 MAX_READ or more
     parameter int unsigned RECORDS = 32,  // reads of a channel: power of two to 256
     parameter int unsigned TIMEOUT_CLOCKS = 12500000
 ) (
-    input  logic                        clk,
-    input  logic                        rst,
-    input  function_t                   function_i,
-    output logic                        idle,                  // no message, nothing to send
-    input  logic                        request_valid,
-    output logic                        request_ready,
-    input  request_t                    request,
-    input  logic                        takes,                 // the link takes datagrams
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    output logic idle,  // no message, nothing to send
+    output logic quiet,  // no message, so no read under way
+    input logic request_valid,
+    output logic request_ready,
+    input request_t request,
+    input logic takes,  // the link takes datagrams
     // Level: all messages end with this outcome, and all data go; pulse: they have.
-    input  logic                        forget,
-    input  outcome_e                    forget_outcome,
-    output logic                        forgotten,
+    input logic forget,
+    input outcome_e forget_outcome,
+    output logic forgotten,
     // Reads, headers only; completions do not wait.
-    output logic                        m_read_valid,
-    input  logic                        m_read_ready,
-    output tlp_header_t                 m_read_header,
-    input  logic                        s_completion_valid,
-    input  tlp_header_t                 s_completion_header,
-    input  logic                        s_completion_first,
-    input  logic                        s_completion_last,
-    input  logic        [DATA_BITS-1:0] s_completion_data,
-    input  logic                        s_completion_aborted,
+    output logic m_read_valid,
+    input logic m_read_ready,
+    output tlp_header_t m_read_header,
+    input logic s_completion_valid,
+    input tlp_header_t s_completion_header,
+    input logic s_completion_first,
+    input logic s_completion_last,
+    input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,
     // Notifications.
-    output logic                        write_valid,
-    input  logic                        write_ready,
-    output write_t                      write,
+    output logic write_valid,
+    input logic write_ready,
+    output write_t write,
     // Datagrams, to the link's queues. `room_more`: channels that take two.
-    input  logic        [ CHANNELS-1:0] room,
-    input  logic        [ CHANNELS-1:0] room_more,
-    output logic                        m_valid,
-    input  logic                        m_ready,
-    output logic        [          2:0] m_channel,
-    output label_t                      m_label,
-    output logic        [  8*LANES-1:0] m_data,
+    input logic [CHANNELS-1:0] room,
+    input logic [CHANNELS-1:0] room_more,
+    output logic [CHANNELS-1:0] on_way,  // of those that it does not count yet
+    output logic m_valid,
+    input logic m_ready,
+    output logic [2:0] m_channel,
+    output label_t m_label,
+    output logic [8*LANES-1:0] m_data,
     // Pulses.
-    output logic                        accepted,
-    output logic                        refused,
-    output logic                        unexpected,
-    output logic                        timed_out
+    output logic accepted,
+    output logic refused,
+    output logic unexpected,
+    output logic timed_out
 );
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned TAG_BITS = $clog2(TAGS);
@@ -81,6 +84,7 @@ module crosslane_get_engine
   tlp_header_t header;
 
   assign has_tag = has_free && header_ready;
+  assign quiet = messages_idle && !request_valid;
   assign idle = messages_idle && sender_empty && !request_valid && !m_read_valid;
 
   crosslane_get_messages #(
@@ -101,7 +105,7 @@ module crosslane_get_engine
     header.first_be = first_enables(read.address[1:0], read.bytes);
     header.last_be = (header.length_dw == 11'd1) ? '0 : last_enables(read.address[1:0], read.bytes);
     header.requester = function_i.routing_id;
-    header.tag = 10'(free_tag);
+    header.tag = 10'(FIRST_TAG) | 10'(free_tag);
   end
 
   // It has room: a read is sent when it has.
@@ -125,6 +129,7 @@ module crosslane_get_engine
   crosslane_get_tags #(
       .DATA_BITS(DATA_BITS),
       .TAGS(TAGS),
+      .FIRST_TAG(FIRST_TAG),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) tags (

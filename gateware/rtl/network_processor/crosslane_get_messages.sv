@@ -189,7 +189,7 @@ module crosslane_get_messages
 
   // --- A request -----------------------------------------------------------------------------
   logic exists, is_ending, is_next, is_cancelled, is_behind, is_taken, is_refused, is_misplaced;
-  logic is_accepted, list_full;
+  logic is_accepted, list_full, is_foreign;
   logic [LIST_BITS:0] list_length;
 
   assign list_length = list_tail[channel] - list_head[channel];
@@ -197,13 +197,11 @@ module crosslane_get_messages
   assign exists = message.state != GET_NONE;
   assign is_ending = message.state == GET_ENDING;
   assign is_next = message.state == GET_OPEN && message.token == asked.token;
-  assign is_cancelled = asked.cancel && !asked.routed && asked.link == 3'(LINK) && exists &&
-      !is_ending &&
-      message.token == asked.token;
+  assign is_foreign = asked.routed || asked.link != 3'(LINK);
+  assign is_cancelled = asked.cancel && exists && !is_ending && message.token == asked.token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && exists;
-  assign is_refused = is_bad || !has_place || asked.routed || asked.link != 3'(LINK) ||
-      (!is_next && list_full);
+  assign is_refused = is_bad || is_foreign || !has_place || (!is_next && list_full);
   assign is_misplaced = is_next && 14'(asked.index) != message.next_index;
   assign is_accepted = step == REQUESTED && !asked.cancel && !is_behind && !is_taken &&
       !is_refused && takes && !is_misplaced;
@@ -326,7 +324,8 @@ module crosslane_get_messages
       end
 
       LOADS: begin
-        message <= message_read;
+        // A request of another link has no message here, and is refused.
+        message <= (work == ON_REQUEST && is_foreign) ? '0 : message_read;
         unique case (work)
           ON_REQUEST: step <= REQUESTED;
           ON_READ: step <= ASKS;
@@ -339,7 +338,7 @@ module crosslane_get_messages
             step <= (message_read.state != GET_NONE) ? CHECKS : STORES;
           end
         endcase
-        if (work == ON_REQUEST && asked.routed && asked.cancel) step <= IDLE;
+        if (work == ON_REQUEST && is_foreign && asked.cancel) step <= IDLE;
       end
 
       REQUESTED: begin

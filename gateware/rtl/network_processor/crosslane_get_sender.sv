@@ -18,39 +18,40 @@ module crosslane_get_sender
     localparam int unsigned PLACE_BITS    = $clog2(STAGING_BYTES),
     localparam int unsigned POSITION_BITS = 3 + PLACE_BITS
 ) (
-    input  logic                            clk,
-    input  logic                            rst,
-    input  logic                            forget,         // drops everything, without aborts
-    output logic                            empty,
+    input logic clk,
+    input logic rst,
+    input logic forget,  // drops everything, without aborts
+    output logic empty,
     // A read is sent, or needs none (`push_done`): its bytes are reserved.
-    input  logic                            push,
-    input  logic        [              2:0] push_channel,
-    input  logic                            push_done,
-    input  get_record_t                     push_record,
-    output logic        [              7:0] push_place,
-    output logic        [             15:0] push_position,
-    output logic        [     CHANNELS-1:0] has_space,      // for a read
+    input logic push,
+    input logic [2:0] push_channel,
+    input logic push_done,
+    input get_record_t push_record,
+    output logic [7:0] push_place,
+    output logic [15:0] push_position,
+    output logic [CHANNELS-1:0] has_space,  // for a read
     // A read has ended.
-    input  logic                            done,
-    input  logic        [              2:0] done_channel,
+    input logic done,
+    input logic [2:0] done_channel,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic        [              7:0] done_place,
+    input logic [7:0] done_place,
     // verilator lint_on UNUSEDSIGNAL
-    input  get_void_t                       void_i,
+    input get_void_t void_i,
     // The staging memory, RING_READ_CLOCKS moves later.
-    output logic                            read_enable,
-    output logic        [POSITION_BITS-1:0] read_position,
+    output logic read_enable,
+    output logic [POSITION_BITS-1:0] read_position,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic        [    DATA_BITS-1:0] read_data,      // more than a beat
+    input logic [DATA_BITS-1:0] read_data,  // more than a beat
     // verilator lint_on UNUSEDSIGNAL
     // To the link. `room_more`: channels that take two datagrams.
-    input  logic        [     CHANNELS-1:0] room,
-    input  logic        [     CHANNELS-1:0] room_more,
-    output logic                            m_valid,
-    input  logic                            m_ready,
-    output logic        [              2:0] m_channel,
-    output label_t                          m_label,
-    output logic        [      8*LANES-1:0] m_data
+    input logic [CHANNELS-1:0] room,
+    input logic [CHANNELS-1:0] room_more,
+    output logic [CHANNELS-1:0] on_way,  // channels of those it does not count yet
+    output logic m_valid,
+    input logic m_ready,
+    output logic [2:0] m_channel,
+    output label_t m_label,
+    output logic [8*LANES-1:0] m_data
 );
   localparam int unsigned RECORD_BITS = $clog2(RECORDS);
   localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
@@ -102,7 +103,7 @@ module crosslane_get_sender
 
   // --- A datagram of a channel, by turns ------------------------------------------------------
   logic [CHANNELS-1:0] can, chosen;
-  logic [CHANNELS-1:0][1:0] on_way;  // datagrams that the link does not count yet
+  logic [CHANNELS-1:0][1:0] sent;  // datagrams that the link does not count yet
   logic begins, moves, issues_last, leaves, is_last;
   logic [BEAT_BITS-1:0] at;
   count_t base, rest;
@@ -111,7 +112,7 @@ module crosslane_get_sender
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      can[n] = (on_way[n] == 2'd0) ? room[n] : (on_way[n] == 2'd1) && room_more[n];
+      can[n] = (sent[n] == 2'd0) ? room[n] : (sent[n] == 2'd1) && room_more[n];
       can[n] &= abort_due[n] || (is_current[n] && !forget &&
                                  (has_end[n] || available[n] >= count_t'(PAYLOAD_BYTES)));
     end
@@ -203,7 +204,7 @@ module crosslane_get_sender
       used_from[channel] <= used_from[channel] + count_t'(count);
     end
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      on_way[n] <= on_way[n] + 2'(begins && chosen[n]) - 2'(leaves && m_channel == 3'(n));
+      sent[n] <= sent[n] + 2'(begins && chosen[n]) - 2'(leaves && m_channel == 3'(n));
       if (forget) abort_due[n] <= 1'b0;
     end
     if (rst) begin
@@ -215,10 +216,13 @@ module crosslane_get_sender
       is_current <= '0;
       is_begun <= '0;
       abort_due <= '0;
-      on_way <= '0;
+      sent <= '0;
       busy <= 1'b0;
       at <= '0;
     end
+  end
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) on_way[n] = sent[n] != '0;
   end
   assign empty = head == tail && is_current == '0 && abort_due == '0 && !busy && valid == '0;
 

@@ -9,13 +9,14 @@ module crosslane_get_tags
   import crosslane_network_pkg::*;
   import crosslane_nget_pkg::*;
 #(
-    parameter  int unsigned DATA_BITS      = 256,
-    parameter  int unsigned TAGS           = 64,                        // power of two, 2 to 256
-    parameter  int unsigned STAGING_BYTES  = 4096,                      // of a channel
-    parameter  int unsigned TIMEOUT_CLOCKS = 12500000,
-    localparam int unsigned BYTES          = DATA_BITS / 8,
-    localparam int unsigned TAG_BITS       = $clog2(TAGS),
-    localparam int unsigned POSITION_BITS  = 3 + $clog2(STAGING_BYTES)
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned TAGS = 64,  // power of two, 2 to 256
+    parameter int unsigned FIRST_TAG = 0,  // on the wire; a multiple of TAGS
+    parameter int unsigned STAGING_BYTES = 4096,  // of a channel
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    localparam int unsigned BYTES = DATA_BITS / 8,
+    localparam int unsigned TAG_BITS = $clog2(TAGS),
+    localparam int unsigned POSITION_BITS = 3 + $clog2(STAGING_BYTES)
 ) (
     input  logic                            clk,
     input  logic                            rst,
@@ -110,7 +111,7 @@ module crosslane_get_tags
   assign tag = TAG_BITS'(header.tag);
   assign read = reads[tag];
   assign left = has_begun[tag] ? missing[tag] : read.bytes;
-  assign is_tag = header.tag < 10'(TAGS);
+  assign is_tag = 10'(header.tag - 10'(FIRST_TAG)) < 10'(TAGS);
   assign waits = is_tag && states[tag] == TAG_WAITS;
   assign offset = 13'(header.address[1:0]);
   assign lowest = 7'(read.address) + 7'(read.bytes) - 7'(left);

@@ -8,21 +8,26 @@ module crosslane_network_card
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter int unsigned DATA_BITS             = 256,  // these as in crosslane_network_processor
-    parameter int unsigned LINKS                 = 1,
-    parameter int unsigned PUT_SLOTS             = 8,
-    parameter int unsigned CREDIT_SLOTS          = 64,
-    parameter int unsigned MAX_WRITE             = 256,
-    parameter int unsigned LANES                 = 8,
-    parameter int unsigned LANE_RATE             = 5,    // in units of 0.5 Gb/s
-    parameter int unsigned SYMBOLS               = 2,
-    parameter int unsigned CHANNEL_DATAGRAMS     = 64,
-    parameter int unsigned QUEUE_DATAGRAMS       = 2,
-    parameter int unsigned RETRY_DATAGRAMS       = 32,
+    parameter int unsigned DATA_BITS = 256,  // these as in crosslane_network_processor
+    parameter int unsigned LINKS = 1,
+    parameter int unsigned PUT_SLOTS = 8,
+    parameter int unsigned CREDIT_SLOTS = 64,
+    parameter int unsigned GET_SLOTS = 64,
+    parameter int unsigned TAGS = 32,
+    parameter int unsigned MAX_READ = 512,
+    parameter int unsigned STAGING_BYTES = 4096,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter int unsigned MAX_WRITE = 256,
+    parameter int unsigned LANES = 8,
+    parameter int unsigned LANE_RATE = 5,  // in units of 0.5 Gb/s
+    parameter int unsigned SYMBOLS = 2,
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter int unsigned QUEUE_DATAGRAMS = 2,
+    parameter int unsigned RETRY_DATAGRAMS = 32,
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
-    parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
+    parameter int unsigned RETRY_TIMEOUT = 918,
+    parameter int unsigned REFRESH = 1598
 ) (
     input logic clk,
     input logic rst,
@@ -36,6 +41,7 @@ module crosslane_network_card
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
+    input logic s_rx_aborted,  // with a completion's last beat: its data are bad
     output logic m_tx_valid,
     input logic m_tx_ready,
     output tlp_header_t m_tx_header,
@@ -55,18 +61,21 @@ module crosslane_network_card
   typedef enum logic [1:0] {
     TO_NOWHERE,
     TO_APERTURES,
+    TO_GETS,
     TO_REGISTERS
   } way_e;
   way_e way, begun_way;
-  logic is_write, is_aperture, words_ready, access_ready;
+  logic is_write, is_completion, is_aperture, words_ready, access_ready;
 
   assign is_write = s_rx_header.kind == MEMORY_WRITE;
+  assign is_completion = s_rx_header.kind == COMPLETION || s_rx_header.kind == COMPLETION_DATA;
   assign is_aperture = s_rx_header.bar == REQUEST_BAR || s_rx_header.bar == PUT_BAR;
   always_comb begin
     way = begun_way;
     if (s_rx_first) begin
       way = TO_REGISTERS;
-      if (is_write && is_aperture) way = TO_APERTURES;
+      if (is_completion) way = TO_GETS;
+      else if (is_write && is_aperture) way = TO_APERTURES;
       else if (is_write && s_rx_header.poisoned) way = TO_NOWHERE;
     end
   end
@@ -136,6 +145,7 @@ module crosslane_network_card
       .LINKS(LINKS),
       .PUT_SLOTS(PUT_SLOTS),
       .CREDIT_SLOTS(CREDIT_SLOTS),
+      .GET_SLOTS(GET_SLOTS),
       .LANES(LANES),
       .LANE_RATE(LANE_RATE)
   ) registers (
@@ -145,6 +155,8 @@ module crosslane_network_card
   );
 
   // --- The network processor -----------------------------------------------------------------
+  logic [LINKS-1:0] m_read_valid, m_read_ready;
+  tlp_header_t [LINKS-1:0] m_read_header;
   logic write_valid, write_ready, write_first, write_last;
   tlp_header_t write_header;
   logic [DATA_BITS-1:0] write_data;
@@ -154,6 +166,11 @@ module crosslane_network_card
       .LINKS(LINKS),
       .PUT_SLOTS(PUT_SLOTS),
       .CREDIT_SLOTS(CREDIT_SLOTS),
+      .GET_SLOTS(GET_SLOTS),
+      .TAGS(TAGS),
+      .MAX_READ(MAX_READ),
+      .STAGING_BYTES(STAGING_BYTES),
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MAX_WRITE(MAX_WRITE),
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
@@ -168,6 +185,12 @@ module crosslane_network_card
       .reset_i(reset_pulse),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),
       .s_rx_ready(words_ready),
+      .s_completion_valid(s_rx_valid && way == TO_GETS),
+      .s_completion_header(s_rx_header),
+      .s_completion_first(s_rx_first),
+      .s_completion_last(s_rx_last),
+      .s_completion_data(s_rx_data),
+      .s_completion_aborted(s_rx_aborted),
       .m_tx_valid(write_valid),
       .m_tx_ready(write_ready),
       .m_tx_header(write_header),
@@ -180,23 +203,23 @@ module crosslane_network_card
 
   crosslane_arbiter #(
       .DATA_BITS(DATA_BITS),
-      .SOURCES  (1)
+      .SOURCES  (LINKS + 1)
   ) arbiter (
       .clk,
       .rst,
       .room_i,
-      .s_answer_valid (answer_valid),
-      .s_answer_ready (answer_ready),
+      .s_answer_valid(answer_valid),
+      .s_answer_ready(answer_ready),
       .s_answer_header(answer_header),
-      .s_answer_first (answer_first),
-      .s_answer_last  (answer_last),
-      .s_answer_data  (answer_data),
-      .s_valid        (write_valid),
-      .s_ready        (write_ready),
-      .s_header       (write_header),
-      .s_first        (write_first),
-      .s_last         (write_last),
-      .s_data         (write_data),
+      .s_answer_first(answer_first),
+      .s_answer_last(answer_last),
+      .s_answer_data(answer_data),
+      .s_valid({m_read_valid, write_valid}),
+      .s_ready({m_read_ready, write_ready}),
+      .s_header({m_read_header, write_header}),
+      .s_first({{LINKS{1'b1}}, write_first}),
+      .s_last({{LINKS{1'b1}}, write_last}),
+      .s_data({(LINKS * DATA_BITS)'(0), write_data}),
       .m_tx_valid,
       .m_tx_ready,
       .m_tx_header,

@@ -4,11 +4,18 @@
 // buffers. Puts go into the link's queues; what the link delivers waits for the receive engine.
 
 module crosslane_network_link
+  import crosslane_pkg::*;
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned LINK = 0,  // its number
     parameter int unsigned PUT_SLOTS = 8,
+    parameter int unsigned GET_SLOTS = 64,  // these as in crosslane_get_engine
+    parameter int unsigned TAGS = 32,
+    parameter int unsigned MAX_READ = 512,
+    parameter int unsigned STAGING_BYTES = 4096,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter int unsigned LANES = 8,  // these as in crosslane_link_port
     parameter int unsigned SYMBOLS = 2,
     parameter int unsigned CHANNEL_DATAGRAMS = 64,
@@ -26,6 +33,7 @@ module crosslane_network_link
 ) (
     input logic clk,
     input logic rst,
+    input function_t function_i,
     input logic enable,  // falls: forgets everything
     input logic retrain,  // pulse
     input logic [15:0] first_session,
@@ -34,10 +42,11 @@ module crosslane_network_link
     // are `held` by the writer.
     input logic resets,
     output logic forget,
+    input outcome_e forget_outcome,
     input logic forgotten,
     input logic held,
     output logic takes,  // datagrams are taken: the link is up or trains
-    output logic quiet,  // nothing is being forgotten
+    output logic quiet,  // nothing is being forgotten, no get is under way
     // Words of the put aperture.
     input logic word_valid,
     input logic [PUT_BITS-1:0] word_slot,
@@ -49,6 +58,24 @@ module crosslane_network_link
     output logic put_refused,
     output logic [CHANNELS-1:0][31:0] put_counts,
     output logic [CHANNELS-1:0] put_counted,
+    // Gets: requests, reads, completions, notifications, as in crosslane_get_engine.
+    input logic request_valid,
+    output logic request_ready,
+    input request_t request,
+    output logic m_read_valid,
+    input logic m_read_ready,
+    output tlp_header_t m_read_header,
+    input logic s_completion_valid,
+    input tlp_header_t s_completion_header,
+    input logic s_completion_first,
+    input logic s_completion_last,
+    input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,
+    output logic write_valid,
+    input logic write_ready,
+    output write_t write,
+    output logic get_accepted,
+    output logic get_refused,
     // Datagrams delivered, as in crosslane_receive_store.
     output logic arrived_valid,
     input logic arrived_ready,
@@ -74,25 +101,29 @@ module crosslane_network_link
 );
   // --- Forgetting ----------------------------------------------------------------------------
   // All of the link goes, in the link and in the receive engine, before it may train again.
-  logic forgetting, swept, is_disabled, was_failed, begins;
+  logic forgetting, swept, gets_swept, gets_forgotten, gets_quiet;
+  logic is_disabled, was_failed, begins;
 
   assign begins = resets || (!enable && !is_disabled) || (state == PORT_FAILED && !was_failed);
   assign forget = forgetting && !swept;
-  assign quiet  = !forgetting && !begins;
+  assign quiet  = !forgetting && !begins && gets_quiet;
   assign takes  = enable && !is_disabled && state != PORT_FAILED && !forgetting;
 
   always_ff @(posedge clk) begin
     was_failed <= state == PORT_FAILED;
     if (forgotten) swept <= 1'b1;
-    if (swept && !held) forgetting <= 1'b0;
+    if (gets_forgotten) gets_swept <= 1'b1;
+    if (swept && gets_swept && !held) forgetting <= 1'b0;
     if (!forgetting && enable && !resets) is_disabled <= 1'b0;
     if (resets || !enable) is_disabled <= 1'b1;
     if (begins) begin
       forgetting <= 1'b1;
       swept <= 1'b0;
+      gets_swept <= 1'b0;
     end
     if (rst) begin
       forgetting  <= 1'b0;
+      gets_swept  <= 1'b0;
       swept       <= 1'b0;
       is_disabled <= 1'b1;
       was_failed  <= 1'b0;
@@ -110,7 +141,7 @@ module crosslane_network_link
   logic [2:0] s_channel;
   label_t s_label;
   logic [8*LANES-1:0] s_data;
-  logic [CHANNELS-1:0] room;
+  logic [CHANNELS-1:0] room, room_more;
   header_t header;
   logic beat_valid, has_room, delivers;
   logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
@@ -165,6 +196,67 @@ module crosslane_network_link
       .*
   );
 
+  // --- Gets and puts: a datagram each, by turns -------------------------------------------------
+  logic put_valid, put_ready, put_begins, get_valid, get_ready;
+  logic [2:0] put_channel, get_channel;
+  label_t put_label, get_label;
+  logic [8*LANES-1:0] put_data, get_data;
+  logic [CHANNELS-1:0] put_on_way, get_on_way;
+  logic is_within, get_turn, gets_go;
+  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] s_at;
+
+  // Within a datagram the source stays; the other one is next.
+  assign gets_go = is_within ? get_turn : get_valid && (get_turn || !put_valid);
+  assign s_valid = gets_go ? get_valid : put_valid;
+  assign s_channel = gets_go ? get_channel : put_channel;
+  assign s_label = gets_go ? get_label : put_label;
+  assign s_data = gets_go ? get_data : put_data;
+  assign get_ready = gets_go && s_ready;
+  assign put_ready = !gets_go && s_ready;
+
+  always_ff @(posedge clk) begin
+    if (s_valid && s_ready) begin
+      s_at <= s_at + 1'b1;
+      is_within <= s_at != '1;
+      get_turn <= (s_at == '1) ? !gets_go : gets_go;
+    end
+    if (core_rst) begin
+      s_at <= '0;
+      is_within <= 1'b0;
+    end
+  end
+
+  crosslane_get_engine #(
+      .DATA_BITS(DATA_BITS),
+      .LINK(LINK),
+      .LANES(LANES),
+      .GET_SLOTS(GET_SLOTS),
+      .TAGS(TAGS),
+      .FIRST_TAG(LINK * TAGS),
+      .MAX_READ(MAX_READ),
+      .STAGING_BYTES(STAGING_BYTES),
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+  ) get_engine (
+      .idle      (),
+      .quiet     (gets_quiet),
+      .forget    (forgetting && !gets_swept),
+      .forgotten (gets_forgotten),
+      // A place that a put will take, or has taken, is not there.
+      .room      (put_begins ? '0 : room & ~put_on_way),
+      .room_more (put_begins ? '0 : room_more & ~put_on_way),
+      .on_way    (get_on_way),
+      .m_valid   (get_valid),
+      .m_ready   (get_ready || forgetting),
+      .m_channel (get_channel),
+      .m_label   (get_label),
+      .m_data    (get_data),
+      .accepted  (get_accepted),
+      .refused   (get_refused),
+      .unexpected(),
+      .timed_out (),
+      .*
+  );
+
   // --- Puts and receive buffers --------------------------------------------------------------
   crosslane_put_window #(
       .DATA_BITS(DATA_BITS),
@@ -177,11 +269,14 @@ module crosslane_network_link
       .refused  (put_refused),
       .counts   (put_counts),
       .counted  (put_counted),
-      .m_valid  (s_valid),
-      .m_ready  (s_ready),
-      .m_channel(s_channel),
-      .m_label  (s_label),
-      .m_data   (s_data),
+      .room     (room & ~get_on_way),
+      .on_way   (put_on_way),
+      .begins   (put_begins),
+      .m_valid  (put_valid),
+      .m_ready  (put_ready),
+      .m_channel(put_channel),
+      .m_label  (put_label),
+      .m_data   (put_data),
       .*
   );
 

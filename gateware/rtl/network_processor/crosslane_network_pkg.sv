@@ -156,6 +156,7 @@ package crosslane_network_pkg;
 
   // Counters since the reset; they wrap.
   typedef struct packed {
+    logic [31:0] gets;
     logic [31:0] credits;
     logic [31:0] puts;
     logic [31:0] refused;

@@ -8,20 +8,25 @@ module crosslane_network_processor
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter int unsigned DATA_BITS             = 256,  // 64, 128, 256, 512
-    parameter int unsigned LINKS                 = 1,    // 1 to 8
-    parameter int unsigned PUT_SLOTS             = 8,    // of each channel: power of two, 2 to 32
-    parameter int unsigned CREDIT_SLOTS          = 64,   // power of two, 2 to 256
-    parameter int unsigned MAX_WRITE             = 256,  // bytes: power of two, 128 to 4096
-    parameter int unsigned LANES                 = 8,    // these of each link: crosslane_link_port
-    parameter int unsigned SYMBOLS               = 2,
-    parameter int unsigned CHANNEL_DATAGRAMS     = 64,
-    parameter int unsigned QUEUE_DATAGRAMS       = 2,
-    parameter int unsigned RETRY_DATAGRAMS       = 32,
+    parameter int unsigned DATA_BITS = 256,  // 64, 128, 256, 512
+    parameter int unsigned LINKS = 1,  // 1 to 8
+    parameter int unsigned PUT_SLOTS = 8,  // of each channel: power of two, 2 to 32
+    parameter int unsigned CREDIT_SLOTS = 64,  // power of two, 2 to 256
+    parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
+    parameter int unsigned TAGS = 32,  // of each link: a power of two; all, to 256
+    parameter int unsigned MAX_READ = 512,  // bytes: power of two, 128 to 4096
+    parameter int unsigned STAGING_BYTES = 4096,  // of each channel: crosslane_get_engine
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter int unsigned MAX_WRITE = 256,  // bytes: power of two, 128 to 4096
+    parameter int unsigned LANES = 8,  // these of each link: crosslane_link_port
+    parameter int unsigned SYMBOLS = 2,
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter int unsigned QUEUE_DATAGRAMS = 2,
+    parameter int unsigned RETRY_DATAGRAMS = 32,
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
-    parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
+    parameter int unsigned RETRY_TIMEOUT = 918,
+    parameter int unsigned REFRESH = 1598
 ) (
     input logic clk,
     input logic rst,
@@ -42,6 +47,15 @@ module crosslane_network_processor
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
+    input logic s_completion_valid,  // completions do not wait
+    input tlp_header_t s_completion_header,
+    input logic s_completion_first,
+    input logic s_completion_last,
+    input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,
+    output logic [LINKS-1:0] m_read_valid,
+    input logic [LINKS-1:0] m_read_ready,
+    output tlp_header_t [LINKS-1:0] m_read_header,
     output logic m_tx_valid,
     input logic m_tx_ready,
     output tlp_header_t m_tx_header,
@@ -99,19 +113,22 @@ module crosslane_network_processor
     if (rst) resetting <= 1'b0;
   end
 
-  // --- Credits -------------------------------------------------------------------------------
+  // --- Requests ------------------------------------------------------------------------------
   localparam int unsigned CREDIT_BITS = $clog2(CREDIT_SLOTS);
   localparam int unsigned STRIDE = REQUEST_STRIDE / BYTES;
   localparam int unsigned WITHIN = (STRIDE > 1) ? $clog2(STRIDE) : 1;
+  localparam int unsigned GET_BITS = $clog2(GET_SLOTS);
+  logic is_get, get_found, get_space, get_valid, get_ready;
+  request_t found_get, get;
   logic is_credit, found, request_space, request_valid, request_ready;
   request_t found_request, request;
 
-  // Slots of gets, which are not there, come before those of credits.
+  assign is_get = word_bar == REQUEST_BAR && place[APERTURE_BITS-1:6+GET_BITS] == '0;
   assign is_credit = word_bar == REQUEST_BAR &&
       place[APERTURE_BITS-1:6+CREDIT_BITS] == (APERTURE_BITS-6-CREDIT_BITS)'(
           CREDITS_BASE >> (6 + CREDIT_BITS));
   // A request of 32 B is held up by a full queue; software that keeps to its places never does it.
-  assign word_ready = request_space;
+  assign word_ready = request_space && get_space;
 
   crosslane_request_window #(
       .DATA_BITS(DATA_BITS),
@@ -145,6 +162,46 @@ module crosslane_network_processor
       .count  ()
   );
 
+  crosslane_request_window #(
+      .DATA_BITS(DATA_BITS),
+      .SLOTS(GET_SLOTS)
+  ) get_window (
+      .clk,
+      .rst        (rst || reset_i || resetting),
+      .word_valid (word_valid && word_ready && is_get),
+      .word_slot  (place[6+:GET_BITS]),
+      .word_within((STRIDE > 1) ? place[LANE_BITS+:WITHIN] : '0),
+      .word_last,
+      .word_data,
+      .word_enables,
+      .found      (get_found),
+      .request    (found_get)
+  );
+
+  crosslane_fifo #(
+      .WIDTH($bits(request_t)),
+      .DEPTH(2 * GET_SLOTS)
+  ) get_requests (
+      .clk,
+      .rst    (rst || reset_i || resetting),
+      .s_valid(get_found),
+      .s_ready(get_space),
+      .s_data (found_get),
+      .m_valid(get_valid),
+      .m_ready(get_ready),
+      .m_data (get),
+      .count  ()
+  );
+
+  // To the get engine of its link; link 0's refuses those of links that are not there.
+  logic [LINKS-1:0] get_chosen, gets_ready, get_accepted, get_refused;
+  always_comb begin
+    for (int unsigned at = 0; at < LINKS; at++) begin
+      get_chosen[at] = get_valid && (get.link == 3'(at) || (at == 0 && 4'(get.link) >= 4'(LINKS)));
+    end
+    get_ready = |(get_chosen & gets_ready);
+  end
+
   // --- Links ---------------------------------------------------------------------------------
   localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS);
   localparam int unsigned LINK_FROM = 8 + PUT_BITS;  // of the place in the put aperture
@@ -158,10 +215,22 @@ module crosslane_network_processor
   logic [POSITION_BITS-1:0] read_position;
   logic [LINKS-1:0][DATA_BITS-1:0] read_data;
 
+  // Work for the writer: of the receive engine, and notifications of gets.
+  logic [LINKS:0] source_valid, source_ready;
+  write_t [LINKS:0] source_write;
+  outcome_e forget_outcome;
+  assign forget_outcome = resetting ? OUTCOME_RESET : OUTCOME_LINK_DOWN;
+
   for (genvar n = 0; n < LINKS; n++) begin : g_link
     crosslane_network_link #(
         .DATA_BITS(DATA_BITS),
+        .LINK(n),
         .PUT_SLOTS(PUT_SLOTS),
+        .GET_SLOTS(GET_SLOTS),
+        .TAGS(TAGS),
+        .MAX_READ(MAX_READ),
+        .STAGING_BYTES(STAGING_BYTES),
+        .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
         .LANES(LANES),
         .SYMBOLS(SYMBOLS),
         .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
@@ -179,6 +248,25 @@ module crosslane_network_processor
         .first_session,
         .resets(reset_i),
         .forget(forget[n]),
+        .function_i,
+        .forget_outcome,
+        .request_valid(get_chosen[n]),
+        .request_ready(gets_ready[n]),
+        .request(get),
+        .m_read_valid(m_read_valid[n]),
+        .m_read_ready(m_read_ready[n]),
+        .m_read_header(m_read_header[n]),
+        .s_completion_valid,
+        .s_completion_header,
+        .s_completion_first,
+        .s_completion_last,
+        .s_completion_data,
+        .s_completion_aborted,
+        .write_valid(source_valid[n+1]),
+        .write_ready(source_ready[n+1]),
+        .write(source_write[n+1]),
+        .get_accepted(get_accepted[n]),
+        .get_refused(get_refused[n]),
         .forgotten(forgotten[n]),
         .held(held[n]),
         .takes(takes[n]),
@@ -228,12 +316,38 @@ module crosslane_network_processor
       .CREDIT_SLOTS(CREDIT_SLOTS)
   ) engine (
       .idle(engine_idle),
-      .forget_outcome(resetting ? OUTCOME_RESET : OUTCOME_LINK_DOWN),
       .write_valid(engine_valid),
       .write_ready(engine_ready),
       .write(engine_write),
       .*
   );
+
+  logic [LINKS:0] source_chosen;
+  logic queue_valid, queue_ready;
+  write_t queue_write;
+  assign source_valid[0] = engine_valid;
+  assign source_write[0] = engine_write;
+  assign engine_ready = source_ready[0];
+  assign source_ready = queue_ready ? source_chosen : '0;
+  assign queue_valid = source_valid != '0;
+
+  crosslane_turn #(
+      .COUNT(LINKS + 1)
+  ) source_turn (
+      .clk,
+      .rst,
+      .valid (source_valid),
+      .taken (source_valid & source_ready),
+      .chosen(source_chosen),
+      .index ()
+  );
+
+  always_comb begin
+    queue_write = '0;
+    for (int unsigned at = 0; at <= LINKS; at++) begin
+      if (source_chosen[at]) queue_write |= source_write[at];
+    end
+  end
 
   // --- Writes --------------------------------------------------------------------------------
   logic write_valid, write_ready, writes_idle;
@@ -246,9 +360,9 @@ module crosslane_network_processor
   ) writes (
       .clk,
       .rst,
-      .s_valid(engine_valid),
-      .s_ready(engine_ready),
-      .s_data (engine_write),
+      .s_valid(queue_valid),
+      .s_ready(queue_ready),
+      .s_data (queue_write),
       .m_valid(write_valid),
       .m_ready(write_ready),
       .m_data (write),
@@ -309,7 +423,8 @@ module crosslane_network_processor
 
   // --- Counters ------------------------------------------------------------------------------
   assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle &&
-      !write_valid && counts_due == '0;
+      !write_valid && !queue_valid && !get_valid &&
+      counts_due == '0;
 
   always_comb begin
     counters.waiting = '0;
@@ -317,11 +432,17 @@ module crosslane_network_processor
   end
 
   always_ff @(posedge clk) begin
+    counters.gets <= counters.gets + 32'($countones(get_accepted));
     counters.credits <= counters.credits + 32'(credited);
     counters.puts <= counters.puts + 32'($countones(put_accepted));
-    counters.refused <= counters.refused + 32'(refused) + 32'($countones(put_refused));
+    counters.refused <= counters.refused + 32'(refused) + 32'($countones(
+        get_refused
+    )) + 32'($countones(
+        put_refused
+    ));
     counters.misrouted <= counters.misrouted + 32'(misrouted);
     if (rst || reset_i || resetting) begin
+      counters.gets <= '0;
       counters.credits <= '0;
       counters.puts <= '0;
       counters.refused <= '0;

@@ -10,6 +10,7 @@ module crosslane_network_registers
     parameter int unsigned LINKS        = 1,
     parameter int unsigned PUT_SLOTS    = 8,
     parameter int unsigned CREDIT_SLOTS = 64,
+    parameter int unsigned GET_SLOTS    = 64,
     parameter int unsigned LANES        = 8,
     parameter int unsigned LANE_RATE    = 5    // in units of 0.5 Gb/s
 ) (
@@ -44,6 +45,7 @@ module crosslane_network_registers
   localparam logic [11:0] AT_STATUS = 12'h014;
   localparam logic [11:0] AT_COUNTS_LOW = 12'h018;
   localparam logic [11:0] AT_COUNTS_HIGH = 12'h01c;
+  localparam logic [11:0] AT_GETS = 12'h020;
   localparam logic [11:0] AT_CREDITS = 12'h024;
   localparam logic [11:0] AT_PUTS = 12'h028;
   localparam logic [11:0] AT_REFUSED = 12'h02c;
@@ -118,11 +120,12 @@ module crosslane_network_registers
     unique case (address)
       AT_ID: word = ID;
       AT_VERSION: word = VERSION;
-      AT_SIZES: word = 32'(LINKS) | 32'(CREDIT_SLOTS) << 16;
+      AT_SIZES: word = 32'(LINKS) | 32'(GET_SLOTS) << 4 | 32'(CREDIT_SLOTS) << 16;
       AT_PUT_SIZES: word = 32'(PUT_SLOTS);
       AT_STATUS: word = 32'(quiet && !reset_o);
       AT_COUNTS_LOW: word = counts_address[31:0];
       AT_COUNTS_HIGH: word = counts_address[63:32];
+      AT_GETS: word = counters.gets;
       AT_CREDITS: word = counters.credits;
       AT_PUTS: word = counters.puts;
       AT_REFUSED: word = counters.refused;

@@ -33,7 +33,10 @@ module crosslane_put_window
     output logic                         refused,
     output logic   [ CHANNELS-1:0][31:0] counts,
     output logic   [ CHANNELS-1:0]       counted,       // pulse: the count has changed
-    // To the link.
+    // To the link. `on_way`: the channel of a datagram that the link does not count yet; `begins`: one
+    // begins.
+    output logic   [ CHANNELS-1:0]       on_way,
+    output logic                         begins,
     input  logic   [ CHANNELS-1:0]       room,
     output logic                         m_valid,
     input  logic                         m_ready,
@@ -132,7 +135,7 @@ module crosslane_put_window
   // --- Out: a datagram of a channel with room, by turns ---------------------------------------
   logic [CHANNELS-1:0] waiting, chosen;
   logic [2:0] index, channel;
-  logic busy, begins, moves, leaves;
+  logic busy, moves, leaves;
   logic [2:0] current_channel;
   logic [BEAT_BITS-1:0] at, at_1;
   put_t next, sent;
@@ -186,8 +189,9 @@ module crosslane_put_window
     end
   end
 
+  assign on_way = (busy || m_valid) ? CHANNELS'(1) << channel : '0;
   assign m_channel = channel;
-  assign m_label   = sent.label;
+  assign m_label = sent.label;
   always_comb begin
     m_data = (8 * LANES)'(word_1 >> {lane_1, 3'd0});
     for (int unsigned n = 0; n < LANES; n++) begin

@@ -30,6 +30,7 @@ module crosslane_link_core
     input label_t s_label,
     input logic [8*LANES-1:0] s_data,
     output logic [CHANNELS-1:0] room,  // channels that take one
+    output logic [CHANNELS-1:0] room_more,  // that take two
     // Datagrams as they come: beats of the payload beside their header. `has_room`: its channel has
     // a place for the datagram of the last beats. `delivers`, a pulse: it is in order, and counts.
     output header_t header,

@@ -77,6 +77,7 @@ module crosslane_link_end
       .REFRESH(REFRESH)
   ) core (
       .counters_rst(rst),
+      .room_more(),
       .*
   );
 

@@ -22,6 +22,7 @@ module crosslane_link_transmit
     input  logic     [ 8*LANES-1:0]      s_data,
     output logic                         submits,       // pulse: a datagram is complete
     output logic     [CHANNELS-1:0]      room,          // channels that take a datagram
+    output logic     [CHANNELS-1:0]      room_more,     // that take two
     output logic     [CHANNELS-1:0]      queued,        // channels that have one
     // The frame to send: asked for when a column may be a frame's first; idle without one.
     output logic                         boundary,
@@ -67,6 +68,7 @@ module crosslane_link_transmit
       logic [SLOT_BITS:0] held;
       held = put[n] - left[n];
       room[n] = !held[SLOT_BITS];
+      room_more[n] = held <= (SLOT_BITS + 1)'(QUEUE_DATAGRAMS - 2);
       queued[n] = put[n] != sent[n];
     end
   end
