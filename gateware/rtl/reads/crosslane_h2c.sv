@@ -59,7 +59,7 @@ module crosslane_h2c
     // stopped, all bytes counted as moved have been drained: a restart then discards none of them.
     input  logic                     draining
 );
-  localparam int unsigned POOL_BITS = 17;  // all that a staging ring holds
+  localparam int unsigned STAGED_BITS = 17;  // all that a staging ring holds
   localparam logic [11:0] OWN_MASK = 12'(MAX_READ - 1);
 
   logic running, restart;
@@ -92,8 +92,7 @@ module crosslane_h2c
   error_e halting_error, stopping_error, descriptor_error;
 
   assign gap = ~address[11:0] & mask;
-  assign ends = last[31:12] == '0 && last[11:0] <= gap;
-  assign next_last = last - 32'(gap) - 32'd1;
+  assign {ends, next_last} = {1'b0, last} - 33'(gap) - 33'd1;
   assign read_valid = current_valid && running && function_i.bus_master && !stopping &&
                       !failed_valid;
   assign read_address = address;
@@ -134,9 +133,9 @@ module crosslane_h2c
   // --- Arrived bytes ---------------------------------------------------------------------------
   logic reading_valid, complete, head_status, head_interrupt;
   logic [31:0] head_bytes, moved;
-  logic [31:0] sum, beyond;  // moved and pool together, and what the head descriptor leaves of it
-  logic is_short;
-  logic [POOL_BITS-1:0] pool, arrived;  // bytes that have arrived and are not in `moved`; now
+  logic [31:0] sum, beyond;  // with bytes that are not in `moved`; what the head leaves of it
+  logic is_short, all_moved;  // `sum` is `moved`
+  logic [12:0] arrived;
 
   logic [33+32'(PACKETS):0] reading_in, reading_out;
   assign {head_bytes, head_status, head_interrupt} = reading_out[33:0];
@@ -159,17 +158,17 @@ module crosslane_h2c
 
   assign {is_short, beyond} = {1'b0, sum} - {1'b0, head_bytes};
   assign complete = reading_valid && !is_short && !stopped;
-  assign arrived = arrived_valid ? POOL_BITS'(arrived_bytes) : '0;
+  assign arrived = arrived_valid ? arrived_bytes : '0;
 
-  // `sum` is kept beside its parts, so that `complete` is one comparison.
+  // `sum` is kept, so that `complete` is one comparison.
   always_ff @(posedge clk) begin
-    sum   <= (complete ? beyond : sum) + 32'(arrived);
+    sum <= (complete ? beyond : sum) + 32'(arrived);
     moved <= complete ? '0 : sum;
-    pool  <= arrived + (complete ? POOL_BITS'(beyond) : '0);
+    all_moved <= arrived == '0 && !(complete && STAGED_BITS'(beyond) != '0);
     if (rst || restart || stopped) begin
-      sum   <= '0;
+      sum <= '0;
       moved <= '0;
-      pool  <= '0;
+      all_moved <= 1'b1;
     end
   end
 
@@ -210,11 +209,11 @@ module crosslane_h2c
     fault_error   = halting_error;
     fault_address = descriptor.address;
     if (stopping) begin
-      fault_valid   = settled && pool == '0;
+      fault_valid   = settled && all_moved;
       fault_error   = stopping_error;
       fault_address = current_valid ? address : '0;
     end else if (failed_valid) begin
-      fault_valid   = settled && pool == '0 && !stopped;
+      fault_valid   = settled && all_moved && !stopped;
       fault_error   = failed_error;
       fault_address = failed_address;
     end else if (halting) begin
