@@ -229,6 +229,12 @@ test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is b
 gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew
 	$(VENV)/bin/python -B gateware/coverage.py
 
+timing: $(TOOLS) ## how fast its clock may be, by open tools; writes docs/gateware-timing.md anew (hours)
+	$(VENV)/bin/python -B gateware/syn/timing.py
+
+check-timing: $(TOOLS) ## whether the gateware keeps to its limits of levels, and their rows on that page are true
+	$(VENV)/bin/python -B gateware/syn/timing.py --check
+
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
 	$(VENV)/bin/python -B gateware/syn/area.py
 

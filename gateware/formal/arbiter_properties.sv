@@ -69,10 +69,10 @@ module arbiter_properties
       .m_tx_data
   );
 
-  // TLPs of other sources that began while this one could have.
+  // TLPs of other sources that began while this one could have; sources behind the last in turn.
   logic [SOURCES-1:0] can, begins, behind;
   logic [SOURCES-1:0][COUNT_BITS-1:0] passed, ahead;
-  assign behind = arbiter.turn.g_many.behind;
+  logic [SOURCES-1:0][SOURCES-1:0] goes_before;
   assign begins = s_valid & s_ready & ~partway[SOURCES-1:0];
 
   always_comb begin
@@ -82,10 +82,8 @@ module arbiter_properties
       // TLPs that may still go before it: of the sources ahead in the turn.
       ahead[n] = '0;
       for (int unsigned m = 0; m < SOURCES; m++) begin
-        if (m != n && (behind[n] ? (behind[m] && m < n) :
-                       (behind[m] || m < n))) begin
-          ahead[n] = ahead[n] + 1'b1;
-        end
+        goes_before[n][m] = (behind[m] == behind[n]) ? m < n : behind[m];
+        if (goes_before[n][m]) ahead[n] = ahead[n] + 1'b1;
       end
     end
   end
@@ -99,9 +97,11 @@ module arbiter_properties
       if (!can[n] || begins[n] || partway[n]) passed[n] <= '0;
       else if (begins != '0) passed[n] <= passed[n] + 1'b1;
     end
+    if (begins != '0) behind <= ~(begins | (begins - 1'b1));
     if (rst) begin
       partway <= '0;
       passed <= '0;
+      behind <= '0;
     end
   end
 
@@ -126,6 +126,7 @@ module arbiter_properties
       if (s_answer_valid && room_i.completion && !partway[SOURCES]) assert (begins == '0);
       // The turn always has the form: all from an index on.
       assert ((~behind & (~behind + 1'b1)) == '0);
+      assert (arbiter.goes_before == goes_before);
       for (int unsigned n = 0; n < SOURCES; n++) begin
         if (can[n] && !partway[n]) assert (8'(passed[n]) + 8'(ahead[n]) <= 8'(SOURCES - 1));
       end

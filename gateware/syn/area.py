@@ -11,32 +11,26 @@ LUTs used as memory or as shift registers are counted separately.
 """
 
 import argparse
-import json
-import re
 import sys
-import time
 from dataclasses import dataclass
-from pathlib import Path
 
-GATEWARE = Path(__file__).resolve().parent.parent
-SYN = GATEWARE / "syn"
-DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
-sys.path.insert(0, str(GATEWARE / "tb"))
-import yosys  # noqa: E402
-from model import RTL, cache, sources  # noqa: E402
-
-RESULT = "cells.json"
-SERIES_7, ULTRASCALE = "xc7", "xcup"
-FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
-BOTH = tuple(FAMILIES)
-
-# `muxpack` turns chains of comparisons, as the generated registers have them, into multiplexers.
-SCRIPT = (
-    "read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
-    "hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; muxpack; "
-    "synth_xilinx -family {family} -top {module} -flatten -noiopad; "
-    "tee -o {result} stat -json"
+from synthesis import (
+    BOTH,
+    FAMILIES,
+    GATEWARE,
+    READ,
+    RING,
+    SERIES_7,
+    ULTRASCALE,
+    WIDTHS,
+    XILINX,
+    Configuration,
+    filled,
+    mapped,
+    yosys,
 )
+
+DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
 
 # LUTs that a cell of distributed memory or a shift register takes (UG474, UG574).
 MEMORY_LUTS = {
@@ -60,31 +54,20 @@ MEMORY_LUTS = {
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """A module with parameters, and its description for a reader."""
+class Measured(Configuration):
+    """A configuration with the families that it is measured for."""
 
-    name: str
-    module: str
-    parameters: dict[str, int]
     families: tuple[str, ...]
     # Highest number of LUTs, including those used as memory, on 7-series.
     limit: int | None
 
-    @property
-    def top(self) -> Path:
-        """The module's file."""
-        return next(path for root in (RTL, SYN) for path in root.rglob(f"{self.module}.sv"))
 
-
-WIDTHS = [64, 128, 256, 512]
-# One channel each way, descriptors from rings, status blocks and interrupts.
-RING = {"H2C": 1, "C2H": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 0}
 RING_LIMITS = {256: 11_999}
 # The other engine's sums.
 BARE_LIMITS = {64: 2_752, 256: 6_066}
 
 CONFIGURATIONS = [
-    Configuration(
+    Measured(
         f"{name}, {width} bit",
         module,
         {"DATA_BITS": width, **parameters},
@@ -152,45 +135,19 @@ def counted(cells: dict[str, int]) -> Area:
     return Area(logic, memory, count("FD"), blocks)
 
 
-def synthesise(
-    configuration: Configuration, family: str, *, only_kept: bool = False
-) -> Area | None:
-    """Runs yosys, or takes its remembered result for the same files (unless passes are ignored);
-    none if it may not run."""
-    files = sources(configuration.top)
-    settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
-    script = SCRIPT.format(
-        module=configuration.module,
-        settings=settings,
-        files=" ".join(str(path.relative_to(GATEWARE)) for path in files),
-        family=family,
-        result="{result}",
-    )
-    key = cache.key(yosys.VERSION, script, *files)
-    name = f"{configuration.module}-{key[:20]}"
-
-    def make(folder: Path) -> None:
-        begun = time.monotonic()
-        yosys.run(script.replace("{result}", str(folder / RESULT)), GATEWARE)
-        seconds = time.monotonic() - begun
-        print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)
-
-    if only_kept:
-        kept = cache.found("area", name)
-    else:
-        kept = cache.made("area", name, make, again=cache.ignores_passes())
-    if kept is None:
-        return None
-    return counted(json.loads((kept / RESULT).read_text())["design"]["num_cells_by_type"])
+def synthesise(configuration: Measured, family: str, *, only_kept: bool = False) -> Area | None:
+    """Runs yosys, or takes its remembered result; none if it may not run."""
+    result = mapped(configuration, family, only_kept=only_kept)
+    return result and counted(result.cells)
 
 
-def row(configuration: Configuration, area: Area) -> str:
+def row(configuration: Measured, area: Area) -> str:
     """A line of the table."""
     limit = f"{configuration.limit:,}" if configuration.limit else ""
     return f"| {configuration.name} | {area.cells()} | {limit} |"
 
 
-def tables(configurations: list[Configuration], *, only_kept: bool = False) -> str:
+def tables(configurations: list[Measured], *, only_kept: bool = False) -> str:
     """A table for each family."""
     lines = []
     missing: dict[str, list[str]] = {}
@@ -216,20 +173,10 @@ def tables(configurations: list[Configuration], *, only_kept: bool = False) -> s
     return "\n".join(lines).rstrip() + "\n"
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
-    """The page with each part between its two marks."""
-    for name, text in parts.items():
-        marks = rf"(?s)(<!-- {name} -->).*(?=<!-- /{name} -->)"
-        page, count = re.subn(marks, lambda begin, text=text: begin[1] + text, page)
-        if count != 1:
-            raise SystemExit(f"{DOCUMENT.name} has no part {name}")
-    return page
-
-
 def document(*, only_kept: bool) -> str:
     """The whole page: its prose, with the figures and what they were made by."""
-    command = SCRIPT.replace("{settings} ", "-G ... ").format(
-        module="TOP", files="FILES", family="FAMILY", result="RESULT"
+    command = (READ.replace("{settings} ", "-G ... ") + XILINX.rpartition("; ")[0]).format(
+        module="TOP", files="FILES", family="FAMILY", cells="RESULT"
     )
     command = f'python tb/yosys.py "{command}"'.replace("; ", ";\n    ")
     parts = {
@@ -237,7 +184,7 @@ def document(*, only_kept: bool) -> str:
         "command": f"\n```\n{command}\n```\n",
         "figures": f"\n{tables(CONFIGURATIONS, only_kept=only_kept)}",
     }
-    return filled(DOCUMENT.read_text(), parts)
+    return filled(DOCUMENT, parts)
 
 
 def check() -> bool:

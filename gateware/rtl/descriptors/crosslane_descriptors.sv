@@ -58,7 +58,9 @@ module crosslane_descriptors
   localparam int unsigned RING_DESCRIPTOR_BYTES = 32;
   localparam int unsigned MIN_RING_ENTRIES = 16;
   localparam int unsigned MAX_RING_ENTRIES = 65536;
+  localparam int unsigned LEFT_BITS = $clog2(MAX_RING_ENTRIES) + 1;
   localparam int unsigned BATCH_BITS = $clog2(BATCH) + 1;
+  localparam int unsigned LAST_BITS = (BATCH > 1) ? $clog2(BATCH) : 1;
   // Counts of descriptors ahead of the channel: at most two batches, or the queue's depth.
   localparam int unsigned AHEAD_BITS = (BATCH_BITS + 1 > 4) ? BATCH_BITS + 1 : 4;
 
@@ -71,21 +73,29 @@ module crosslane_descriptors
   // --- Counts --------------------------------------------------------------------------------
   logic [          31:0] requested;  // asked for, absolute
   logic [AHEAD_BITS-1:0] ahead;  // requested and not taken up
-  logic [          31:0] left;  // posted and not requested
-  logic take_up, ask_table, ask_ring;
+  // Posted and not requested, as of the doorbell a clock earlier: right while `is_checked`. More than
+  // the largest ring has cannot be posted.
+  logic [LEFT_BITS-1:0] left, left_unasked, left_asked;
+  logic take_up, is_taken, ask, ask_table, ask_ring;
   logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
-  logic [BATCH_BITS-1:0] asked;  // with ask_ring
+  logic [LAST_BITS-1:0] asked, fetch_last;  // less one: with ask; of the fetch that is worked out
 
-  assign left = settings.doorbell - requested;
+  assign ask = ask_table || ask_ring;
+  assign asked = from_table ? '0 : fetch_last;
+  // Whether a fetch is taken is known late in the clock: both results are ready by then.
+  assign left_unasked = LEFT_BITS'(settings.doorbell) - LEFT_BITS'(requested);
+  assign left_asked = LEFT_BITS'(settings.doorbell) + ~LEFT_BITS'(requested) - LEFT_BITS'(asked);
   assign take_up = descriptor_valid && descriptor_ready && !descriptor.command;
+  assign is_taken = take_up && descriptor.error == ERROR_NONE;
 
   always_ff @(posedge clk) begin
-    if (ask_table) requested <= requested + 1'b1;
-    if (ask_ring) requested <= requested + 32'(asked);
-    ahead <= ahead + AHEAD_BITS'(ask_table) + (ask_ring ? AHEAD_BITS'(asked) : '0) -
-             AHEAD_BITS'(take_up && descriptor.error == ERROR_NONE);
+    if (ask) requested <= requested + 32'(asked) + 1'b1;
+    left <= ask ? left_asked : left_unasked;
+    if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!is_taken);
+    else if (is_taken) ahead <= ahead - 1'b1;
     if (rst || settings.restart) begin
       requested <= '0;
+      left <= LEFT_BITS'(settings.doorbell);
       ahead <= '0;
     end
   end
@@ -157,42 +167,48 @@ module crosslane_descriptors
   end
 
   // --- Ring ----------------------------------------------------------------------------------
+  // A fetch ends where the ring ends, and at a multiple of the longest read. Counts `until_*`
+  // are less one: those up to a power of two are the bits of a position below it, inverted.
+  localparam int unsigned ENTRY_BITS = $clog2(MAX_RING_ENTRIES);
+  localparam int unsigned READ_BITS = 12 - $clog2(RING_DESCRIPTOR_BYTES);  // descriptors, a read
+  localparam int unsigned SIZE_BITS = $clog2(RING_DESCRIPTOR_BYTES);
+  localparam logic [12:0] OWN_MOST = 13'(MAX_READ);
+  typedef logic [LAST_BITS-1:0] last_t;
   logic [12:0] most;
-  logic [31:0] first, until_end;
-  logic [12:0] until_boundary;
-  logic [BATCH_BITS-1:0] wanted, fits;
+  logic [ENTRY_BITS-1:0] last_entry, first, until_end;
+  logic [READ_BITS-1:0] longest, until_boundary;
+  logic [BATCH_BITS-1:0] wanted;
+  last_t until_left, until_stop, until_fetch;  // of the fetch
   logic [63:0] next_address;
   logic fetch_waits;
-  logic [BATCH_BITS-1:0] fetch_descriptors;
 
-  assign most = (size_bytes(
-      function_i.max_read_request
-  ) < 13'(MAX_READ)) ? size_bytes(
-      function_i.max_read_request
-  ) : 13'(MAX_READ);
-  assign first = requested & (settings.ring_entries - 1'b1);
-  assign until_end = settings.ring_entries - first;
-  assign next_address = {settings.ring[63:6], 6'd0} + 64'(first * RING_DESCRIPTOR_BYTES);
-  assign until_boundary = (most - (next_address[12:0] & (most - 13'd1))) >> 5;
+  assign most = size_bytes(function_i.max_read_request);
+  always_ff @(posedge clk) begin
+    last_entry <= ENTRY_BITS'(settings.ring_entries - 1'b1);
+    longest <= READ_BITS'((((most < OWN_MOST) ? most : OWN_MOST) >> SIZE_BITS) - 13'd1);
+  end
+  assign first = ENTRY_BITS'(requested) & last_entry;
+  assign until_end = ~ENTRY_BITS'(requested) & last_entry;
+  assign next_address = {settings.ring[63:6], 6'd0} + 64'({first, SIZE_BITS'(0)});
+  assign until_boundary = ~next_address[SIZE_BITS+:READ_BITS] & longest;
 
   always_comb begin
-    wanted = (left >= BATCH) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
-    fits   = wanted;
-    if (until_end < 32'(fits)) fits = BATCH_BITS'(until_end);
-    if (until_boundary < 13'(fits)) fits = BATCH_BITS'(until_boundary);
+    wanted = (left >= LEFT_BITS'(BATCH)) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
+    until_left = last_t'(wanted - 1'b1);
+    until_stop = (until_end < ENTRY_BITS'(until_left)) ? last_t'(until_end) : until_left;
+    until_fetch = (until_boundary < READ_BITS'(until_stop)) ? last_t'(until_boundary) : until_stop;
   end
 
   // A fetch is worked out in one clock and offered in the next ones.
   assign fetch_valid = fetch_waits && function_i.bus_master && !fault_waits && running;
   assign ask_ring = fetch_valid && fetch_ready;
-  assign asked = fetch_descriptors;
   assign no_master = fetch_waits && running && !function_i.bus_master;
-  assign fetch_bytes = 13'(fetch_descriptors) * 13'(RING_DESCRIPTOR_BYTES);
+  assign fetch_bytes = (13'(fetch_last) + 13'd1) * 13'(RING_DESCRIPTOR_BYTES);
 
   always_ff @(posedge clk) begin
     if (!fetch_waits) begin
       fetch_address <= next_address;
-      fetch_descriptors <= fits;
+      fetch_last <= until_fetch;
       fetch_waits <= from_ring && !halted && left != '0 &&
                      AHEAD_BITS'(ahead) + AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH);
     end else if (fetch_ready || halted) begin
@@ -267,7 +283,8 @@ module crosslane_descriptors
       .count()
   );
 
-  assign posted = from_command ? (command_valid || descriptor_valid) : (left != '0 || ahead != '0);
+  assign posted = from_command ? (command_valid || descriptor_valid) :
+                                 (settings.doorbell != requested || ahead != '0);
 
   always_ff @(posedge clk) begin
     if (push_ring && queue_ready) fetched <= fetched + 1'b1;

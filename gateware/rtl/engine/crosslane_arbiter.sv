@@ -53,9 +53,12 @@ module crosslane_arbiter
   endfunction
 
   // --- Arbitration ---------------------------------------------------------------------------
+  // Short paths: the choice is gates on `can` behind a register that says who goes before whom, and
+  // whether the output is free comes in last.
   places_t valid, last, ready, chosen, holder;
   logic is_free, is_within;  // within a TLP, which is the holder's
   logic [SOURCES-1:0] can, next;
+  logic [SOURCES-1:0][SOURCES-1:0] goes_before;  // [n][m]: m before n
 
   assign valid = {s_valid, s_answer_valid};
   assign last  = {s_last, s_answer_last};
@@ -64,29 +67,30 @@ module crosslane_arbiter
     for (int unsigned n = 0; n < SOURCES; n++) begin
       can[n] = s_valid[n] && has_room(s_header[n].kind, room_i);
     end
-  end
-
-  crosslane_turn #(
-      .COUNT(SOURCES)
-  ) turn (
-      .clk,
-      .rst,
-      .valid (can),
-      .taken (is_within ? '0 : s_valid & s_ready),
-      .chosen(next),
-      .index ()
-  );
-
-  always_comb begin
-    if (is_within) begin
-      chosen = holder;
-    end else if (s_answer_valid && room_i.completion) begin
-      chosen = places_t'(1);
-    end else begin
-      chosen = {next, 1'b0};
+    for (int unsigned n = 0; n < SOURCES; n++) begin
+      next[n] = can[n] && (can & goes_before[n]) == '0 && !(s_answer_valid && room_i.completion);
     end
   end
 
+  // Round robin: those behind the one that had the last turn go first, then the others.
+  always_ff @(posedge clk) begin
+    for (int unsigned taken = 0; taken < SOURCES; taken++) begin
+      if (!is_within && s_valid[taken] && s_ready[taken]) begin
+        for (int unsigned n = 0; n < SOURCES; n++) begin
+          for (int unsigned m = 0; m < SOURCES; m++) begin
+            goes_before[n][m] <= (m > taken) == (n > taken) ? m < n : m > taken;
+          end
+        end
+      end
+    end
+    if (rst) begin
+      for (int unsigned n = 0; n < SOURCES; n++) begin
+        for (int unsigned m = 0; m < SOURCES; m++) goes_before[n][m] <= m < n;
+      end
+    end
+  end
+
+  assign chosen = is_within ? holder : {next, s_answer_valid && room_i.completion};
   assign is_free = !m_tx_valid || m_tx_ready;
   assign ready = is_free ? chosen : '0;
   assign {s_ready, s_answer_ready} = ready;

@@ -87,7 +87,11 @@ module crosslane_fetch_staging
   logic parity, has_oldest, is_known, is_done;
   logic [ROW_BITS:0] begin_rows;
 
-  assign oldest = fetches[{looked_at, heads[looked_at][LIST_BITS-1:0]}];
+  // The fetcher that is looked at next, and its head, are known a clock before.
+  logic [FETCHER_BITS-1:0] looked_next;
+  logic [LIST_BITS-1:0] head;
+  assign looked_next = (32'(looked_at) == FETCHERS - 1) ? '0 : looked_at + 1'b1;
+  assign oldest = fetches[{looked_at, head}];
   assign oldest_tag = TAG_BITS'({looked_at, oldest.tag});
   assign oldest_use = oldest.number;
   assign {parity, answer} = answers[{looked_at, oldest.tag}];
@@ -105,7 +109,8 @@ module crosslane_fetch_staging
   assign has_room = ~(giving_up | has_failed | forget);
 
   always_ff @(posedge clk) begin
-    looked_at <= (32'(looked_at) == FETCHERS - 1) ? '0 : looked_at + 1'b1;
+    looked_at <= looked_next;
+    head <= heads[looked_next][LIST_BITS-1:0] + LIST_BITS'(FETCHERS == 1 && is_done);
     if (known_valid && 32'(known_tag) < FETCHERS * FETCH_TAGS) begin
       answers[(FETCHER_BITS+LIST_BITS)'(known_tag)] <= {known_parity, known_answer};
     end
@@ -127,6 +132,7 @@ module crosslane_fetch_staging
     end
     if (rst) begin
       looked_at <= '0;
+      head <= '0;
       heads <= '0;
       tails <= '0;
       has_failed <= '0;

@@ -59,7 +59,7 @@ module crosslane_h2c
     // stopped, all bytes counted as moved have been drained: a restart then discards none of them.
     input  logic                     draining
 );
-  localparam int unsigned POOL_BITS = 17;  // all that a staging ring holds
+  localparam int unsigned STAGED_BITS = 17;  // all that a staging ring holds
   localparam logic [11:0] OWN_MASK = 12'(MAX_READ - 1);
 
   logic running, restart;
@@ -67,7 +67,8 @@ module crosslane_h2c
   assign clear   = restart;
 
   // --- Longest read: the bits of an address below it -------------------------------------------
-  logic [11:0] wanted_mask, allowed_mask, mask;
+  logic [11:0] wanted_mask, allowed_mask, next_mask, mask;
+  logic [12:0] longest;
 
   always_comb begin
     // The largest power of two in the setting, at least a double word.
@@ -76,7 +77,11 @@ module crosslane_h2c
     if (settings.payload == '0) wanted_mask = '1;
     allowed_mask = settings.oversize ? '1 : 12'(size_bytes(function_i.max_read_request) - 1'b1);
   end
-  always_ff @(posedge clk) mask <= wanted_mask & allowed_mask & OWN_MASK;
+  assign next_mask = wanted_mask & allowed_mask & OWN_MASK;
+  always_ff @(posedge clk) begin
+    mask <= next_mask;
+    longest <= 13'(next_mask) + 13'd1;
+  end
 
   // --- Descriptors in progress, and their reads ------------------------------------------------
   logic current_valid, ends, is_good, take_up, reading_ready, can_take_up;
@@ -91,7 +96,8 @@ module crosslane_h2c
   assign read_valid = current_valid && running && function_i.bus_master && !stopping &&
                       !failed_valid;
   assign read_address = address;
-  assign read_bytes = 13'(ends ? last[11:0] : gap) + 13'd1;
+  // Two lengths, ready before it is known which of them counts.
+  assign read_bytes = ends ? 13'(last[11:0]) + 13'd1 : longest - 13'(address[11:0] & mask);
   assign read_relaxed = settings.relaxed_ordering;
 
   always_comb begin
@@ -126,8 +132,10 @@ module crosslane_h2c
 
   // --- Arrived bytes ---------------------------------------------------------------------------
   logic reading_valid, complete, head_status, head_interrupt;
-  logic [31:0] head_bytes, moved, sum;
-  logic [POOL_BITS-1:0] pool;  // bytes that have arrived and are not in `moved`
+  logic [31:0] head_bytes, moved;
+  logic [31:0] sum, beyond;  // with bytes that are not in `moved`; what the head leaves of it
+  logic is_short, all_moved;  // `sum` is `moved`
+  logic [12:0] arrived;
 
   logic [33+32'(PACKETS):0] reading_in, reading_out;
   assign {head_bytes, head_status, head_interrupt} = reading_out[33:0];
@@ -148,16 +156,19 @@ module crosslane_h2c
       .count()
   );
 
-  assign sum = moved + 32'(pool);
-  assign complete = reading_valid && sum >= head_bytes && !stopped;
+  assign {is_short, beyond} = {1'b0, sum} - {1'b0, head_bytes};
+  assign complete = reading_valid && !is_short && !stopped;
+  assign arrived = arrived_valid ? arrived_bytes : '0;
 
+  // `sum` is kept, so that `complete` is one comparison.
   always_ff @(posedge clk) begin
+    sum <= (complete ? beyond : sum) + 32'(arrived);
     moved <= complete ? '0 : sum;
-    pool <= (arrived_valid ? POOL_BITS'(arrived_bytes) : '0) +
-            (complete ? POOL_BITS'(sum - head_bytes) : '0);
+    all_moved <= arrived == '0 && !(complete && STAGED_BITS'(beyond) != '0);
     if (rst || restart || stopped) begin
+      sum <= '0;
       moved <= '0;
-      pool  <= '0;
+      all_moved <= 1'b1;
     end
   end
 
@@ -198,11 +209,11 @@ module crosslane_h2c
     fault_error   = halting_error;
     fault_address = descriptor.address;
     if (stopping) begin
-      fault_valid   = settled && pool == '0;
+      fault_valid   = settled && all_moved;
       fault_error   = stopping_error;
       fault_address = current_valid ? address : '0;
     end else if (failed_valid) begin
-      fault_valid   = settled && pool == '0 && !stopped;
+      fault_valid   = settled && all_moved && !stopped;
       fault_error   = failed_error;
       fault_address = failed_address;
     end else if (halting) begin

@@ -51,8 +51,12 @@ module crosslane_read_faults
   end
 
   // The lowest first.
-  assign failed_ready = (step == IDLE) ? failed & (~failed + 1'b1) : '0;
-  assign fault_valid  = (step == SHOW) ? requester : '0;
+  always_comb begin
+    for (int unsigned n = 0; n < REQUESTERS; n++) begin
+      failed_ready[n] = step == IDLE && failed[n] && (failed & REQUESTERS'((1 << n) - 1)) == '0;
+    end
+  end
+  assign fault_valid = (step == SHOW) ? requester : '0;
 
   always_ff @(posedge clk) begin
     unique case (step)

@@ -64,18 +64,22 @@ module crosslane_read_requests
     input  logic                                 m_fetch_ready,
     output tlp_header_t                          m_fetch_header
 );
-  logic [FETCH_PLACES-1:0] fetch_can;
+  // Short paths: the choice of a requester does not wait for whether its register is free, which
+  // comes from the arbiter, and each kind of read makes its header from its own requester.
+  logic [FETCH_PLACES-1:0] fetch_can, fetch_chosen;
   logic [H2C-1:0] can, chosen;
-  logic begin_relaxed;
+  logic fits;
+
+  assign fits = completions_fit && !initialising;
 
   // Fetches are few and go first.
   always_comb begin
     for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
-      fetch_can[f] = FETCHERS > 0 && fetch_valid[f] && fetch_room[f] && fetch_tag_valid[f] &&
-                     (!m_fetch_valid || m_fetch_ready) && completions_fit && !initialising;
+      fetch_can[f] = FETCHERS > 0 && fetch_valid[f] && fetch_room[f] && fetch_tag_valid[f] && fits;
     end
   end
-  assign fetch_begins = fetch_can != '0;
+  assign fetch_begins = fetch_can != '0 && (!m_fetch_valid || m_fetch_ready);
+  assign fetch_ready  = fetch_begins ? fetch_chosen : '0;
 
   crosslane_turn #(
       .COUNT(FETCH_PLACES)
@@ -84,7 +88,7 @@ module crosslane_read_requests
       .rst,
       .valid (fetch_can),
       .taken (fetch_ready),
-      .chosen(fetch_ready),
+      .chosen(fetch_chosen),
       .index (fetcher)
   );
 
@@ -93,8 +97,7 @@ module crosslane_read_requests
       can[h] = read_valid[h] && has_room[h] && (!m_h2c_valid[h] || m_h2c_ready[h]);
     end
   end
-  assign data_begins = can != '0 && data_tag_valid && completions_fit && !initialising &&
-      !fetch_begins;
+  assign data_begins = can != '0 && data_tag_valid && fits && !fetch_begins;
 
   crosslane_turn #(
       .COUNT(H2C)
@@ -108,32 +111,37 @@ module crosslane_read_requests
   );
 
   assign read_ready = data_begins ? chosen : '0;
-  assign read_blocked = (data_tag_valid && completions_fit && !initialising) ? ~has_room : '1;
+  assign read_blocked = (data_tag_valid && fits) ? ~has_room : '1;
 
   assign begin_tag = fetch_begins ? fetch_tag : data_tag;
   assign begin_use = fetch_begins ? fetch_use : data_use;
   assign begin_address = fetch_begins ? fetch_address[fetcher] : read_address[channel];
   assign begin_bytes = fetch_begins ? fetch_bytes[fetcher] : read_bytes[channel];
-  assign begin_relaxed = !fetch_begins && read_relaxed[channel] && function_i.relaxed_ordering;
 
-  tlp_header_t header;
-  logic [7:0] wire_tag;
-  // Without extended tags the use number is not sent: only the tag.
-  assign wire_tag = (TAG_BITS < 8 && function_i.extended_tags) ?
-                    8'({begin_use, begin_tag}) : 8'(begin_tag);
-
-  always_comb begin
+  function automatic tlp_header_t request(
+      input logic [63:0] address, input logic [12:0] bytes, input logic [TAG_BITS-1:0] tag,
+      input logic [USE_BITS-1:0] use_number, input logic relaxed);
+    tlp_header_t header;
     header = '0;
     header.kind = MEMORY_READ;
-    header.address = {begin_address[63:2], 2'b00};
-    header.length_dw = length_dw(begin_address[1:0], begin_bytes);
-    header.first_be = first_enables(begin_address[1:0], begin_bytes);
-    header.last_be = (header.length_dw == 11'd1) ? 4'd0 :
-        last_enables(begin_address[1:0], begin_bytes);
+    header.address = {address[63:2], 2'b00};
+    header.length_dw = length_dw(address[1:0], bytes);
+    header.first_be = first_enables(address[1:0], bytes);
+    header.last_be = (header.length_dw == 11'd1) ? 4'd0 : last_enables(address[1:0], bytes);
     header.requester = function_i.routing_id;
-    header.tag = {2'b00, wire_tag};
-    header.attributes[RELAXED_ORDERING] = begin_relaxed;
+    // Without extended tags the use number is not sent: only the tag.
+    header.tag = (TAG_BITS < 8 && function_i.extended_tags) ? 10'({use_number, tag}) : 10'(tag);
+    header.attributes[RELAXED_ORDERING] = relaxed && function_i.relaxed_ordering;
     header.bar = NO_BAR;
+    return header;
+  endfunction
+
+  tlp_header_t fetch_header, data_header;
+  always_comb begin
+    fetch_header =
+        request(fetch_address[fetcher], fetch_bytes[fetcher], fetch_tag, fetch_use, 1'b0);
+    data_header = request(read_address[channel], read_bytes[channel], data_tag, data_use,
+                          read_relaxed[channel]);
   end
 
   always_ff @(posedge clk) begin
@@ -141,13 +149,13 @@ module crosslane_read_requests
       if (m_h2c_ready[h]) m_h2c_valid[h] <= 1'b0;
       if (read_ready[h]) begin
         m_h2c_valid[h]  <= 1'b1;
-        m_h2c_header[h] <= header;
+        m_h2c_header[h] <= data_header;
       end
     end
     if (m_fetch_ready) m_fetch_valid <= 1'b0;
     if (fetch_begins) begin
       m_fetch_valid  <= 1'b1;
-      m_fetch_header <= header;
+      m_fetch_header <= fetch_header;
     end
     if (rst) begin
       m_h2c_valid   <= '0;

@@ -164,130 +164,108 @@ module crosslane_tag_table
   tag_state_e state;
   logic failed, has_progress, fits, is_hit, is_waiting, ends, has_expired, has_rested;
   logic [12:0] missing;
-  logic [6:0] low;
   logic [TICK_BITS-1:0] age;
-  error_e fault;
+  logic [2:0] fault;
 
   assign state = (condition.parity == parity) ? condition.state : WAITING;
   assign failed = condition.parity == parity && condition.failed;
   assign has_progress = condition.parity == parity && condition.begun;
   assign missing = has_progress ? progress.missing : read.bytes;
-  assign low = has_progress ? progress.low : read.low;
   assign age = tick - read.begun;
   assign has_expired = age > TICK_BITS'(TIMEOUT_TICKS);
   assign has_rested = age > TICK_BITS'(2 * TIMEOUT_TICKS);
   assign is_waiting = state == WAITING && !is_given_up;
 
-  assign fits = event_completion.well_formed && event_completion.count == missing &&
-                event_completion.low == low;
+  // Both are compared before it is known which of them counts: a shorter path.
+  logic fits_progress, fits_read;
+  assign fits_progress = event_completion.count == progress.missing &&
+                         event_completion.low == progress.low;
+  assign fits_read = event_completion.count == read.bytes && event_completion.low == read.low;
+  assign fits = event_completion.well_formed &&
+                ((has_progress && fits_progress) || (!has_progress && fits_read));
   assign is_hit = event_completion.ours && is_this_use;
 
+  // The byte count is valid only with data.
+  logic has_data, is_refused, goes_on, is_good;
+  assign has_data = event_completion.refusal == ERROR_NONE;
+  assign is_refused = event_completion.refusal == ERROR_UNSUPPORTED_REQUEST ||
+                      event_completion.refusal == ERROR_COMPLETER_ABORT;
+  assign goes_on = has_data && fits;
+  assign is_good = goes_on && !event_completion.poisoned;
+  assign ends = is_refused || (goes_on && event_completion.ends);
+
   always_comb begin
-    // The byte count is valid only with data.
-    fault = event_completion.refusal;
-    ends  = fault == ERROR_UNSUPPORTED_REQUEST || fault == ERROR_COMPLETER_ABORT;
-    if (fault == ERROR_NONE) begin
-      ends = fits && event_completion.ends;
-      if (!fits) fault = ERROR_MALFORMED_COMPLETION;
-      else if (event_completion.poisoned) fault = ERROR_POISONED;
-    end
+    fault = 3'(event_completion.refusal);
+    if (has_data && event_completion.poisoned) fault = 3'(ERROR_POISONED);
+    if (has_data && !fits) fault = 3'(ERROR_MALFORMED_COMPLETION);
   end
 
   assign place = read.place_end - POSITION_BITS'(event_completion.back);
   assign answer_bytes = read.bytes;
-  assign to_come_low = low[5:0];
+  assign to_come_low = has_progress ? progress.low[5:0] : read.low[5:0];
   assign to_come = missing;
 
+  // Events by what becomes of the tag. `fits` is known last: everything else is worked out beside it.
+  logic completes, visits, completes_open, completes_waiting, completes_told;
+  logic times_out, orphan_rests, rest_ends, gives_up, initialises;
+  assign completes = event_kind == EVENT_COMPLETION;
+  assign visits = event_kind == EVENT_VISIT;
+  assign completes_open = event_valid && completes && is_hit &&
+                          (state == WAITING || state == ORPHAN);
+  assign completes_waiting = completes_open && is_waiting;
+  // Data behind the first error are not reported.
+  assign completes_told = completes_waiting && !failed;
+  assign times_out = event_valid && visits && is_waiting && has_expired;
+  assign orphan_rests = event_valid && visits && state == ORPHAN && has_expired;
+  assign rest_ends = event_valid && visits && state == RESTING && has_rested;
+  assign gives_up = event_valid && event_kind == EVENT_GIVE_UP;
+  assign initialises = event_valid && event_kind == EVENT_INITIALISE;
+
+  assign unexpected = event_valid && completes && (!is_hit || state == ANSWERED);
+  assign timed_out = times_out;
+  assign refused = (completes_waiting && (failed || !is_good)) || aborted;
+  assign placed = completes_told && is_good;
+  assign progress_write = completes_open && goes_on;
+  assign less_to_come = (completes_open && (goes_on || is_refused)) || rest_ends;
+  assign still_to_come = (completes && !event_completion.ends && goes_on) ?
+      event_completion.rest : '0;
+  assign no_longer_waits = (completes_waiting && ends) || times_out;
+  assign no_longer_open = (completes_open && ends) || times_out || orphan_rests;
+  assign freed = (completes_open && state == ORPHAN && ends) || rest_ends ||
+                 (gives_up && state == ANSWERED) || (initialises && 32'(tag) < USED_TAGS);
+  // A tag given up answers too: else an answer to the previous use could be mistaken for one to the
+  // next.
+  assign answer_valid = completes_told || (times_out && !failed) || gives_up || initialises;
+  assign answer_whole = completes && event_completion.ends && is_good;
+  assign answer_missing = (completes && is_good) ? event_completion.rest : missing;
   always_comb begin
-    next_condition = '{parity: parity, state: state, failed: failed, begun: has_progress};
-    condition_write = 1'b0;
-    next_progress = '{missing: event_completion.rest, low: event_completion.next_low};
-    progress_write = 1'b0;
-    placed = 1'b0;
-    answer_valid = 1'b0;
-    answer_error = 3'(fault);
-    answer_whole = 1'b0;
-    answer_missing = missing;
-    no_longer_waits = 1'b0;
-    no_longer_open = 1'b0;
-    freed = 1'b0;
-    less_to_come = 1'b0;
-    still_to_come = '0;
-    unexpected = 1'b0;
-    timed_out = 1'b0;
-    refused = 1'b0;
+    answer_error = 3'(ERROR_NONE);
+    if (completes) answer_error = fault;
+    if (visits) answer_error = 3'(ERROR_COMPLETION_TIMEOUT);
+  end
+
+  assign condition_write = completes_open || times_out || orphan_rests || rest_ends || gives_up ||
+                           initialises || aborted;
+  assign next_progress = '{missing: event_completion.rest, low: event_completion.next_low};
+  always_comb begin
+    next_condition.parity = parity;
+    next_condition.failed = failed || visits || (completes && !is_good) || aborted;
+    next_condition.begun  = has_progress || (completes && goes_on && !aborted);
+    next_condition.state  = state;
     unique case (event_kind)
-      EVENT_COMPLETION: begin
-        if (!is_hit || state == ANSWERED) begin
-          unexpected = event_valid;
-        end else if (state == WAITING || state == ORPHAN) begin
-          condition_write = event_valid;
-          if (ends) next_condition.state = ANSWERED;
-          if (fault != ERROR_NONE) next_condition.failed = 1'b1;
-          if (fits && event_completion.refusal == ERROR_NONE) begin
-            next_condition.begun = 1'b1;
-            progress_write = event_valid;
-            less_to_come = event_valid;
-            still_to_come = event_completion.rest;
-          end
-          if (ends) begin
-            less_to_come  = event_valid;
-            still_to_come = '0;
-          end
-          freed = event_valid && state == ORPHAN && ends;
-          no_longer_waits = event_valid && is_waiting && ends;
-          no_longer_open = event_valid && ends;
-          // Data behind the first error are not reported.
-          answer_valid = event_valid && is_waiting && !failed;
-          refused = event_valid && is_waiting && (failed || fault != ERROR_NONE);
-          placed = event_valid && is_waiting && !failed && fault == ERROR_NONE;
-          answer_whole = event_completion.ends && fault == ERROR_NONE;
-          if (fault == ERROR_NONE) answer_missing = event_completion.rest;
-        end
-      end
+      EVENT_COMPLETION: if (ends) next_condition.state = ANSWERED;
       EVENT_VISIT: begin
-        answer_error = 3'(ERROR_COMPLETION_TIMEOUT);
-        next_condition.failed = 1'b1;
-        if (state == WAITING && has_expired && !is_given_up) begin
-          condition_write = event_valid;
-          next_condition.state = RESTING_IN_LINE;
-          timed_out = event_valid;
-          no_longer_waits = event_valid;
-          no_longer_open = event_valid;
-          answer_valid = event_valid && !failed;
-        end else if (state == ORPHAN && has_expired) begin
-          condition_write = event_valid;
-          next_condition.state = RESTING;
-          no_longer_open = event_valid;
-        end else if (state == RESTING && has_rested) begin
-          condition_write = event_valid;
-          next_condition.state = ANSWERED;
-          freed = event_valid;
-          less_to_come = event_valid;
-        end
+        if (state == WAITING) next_condition.state = RESTING_IN_LINE;
+        else if (state == ORPHAN) next_condition.state = RESTING;
+        else next_condition.state = ANSWERED;
       end
       EVENT_GIVE_UP: begin
-        condition_write = event_valid;
         if (state == WAITING) next_condition.state = ORPHAN;
         if (state == RESTING_IN_LINE) next_condition.state = RESTING;
-        freed = event_valid && state == ANSWERED;
-        // Else an answer to the previous use could be mistaken for one to the next.
-        answer_valid = event_valid;
-        answer_error = 3'(ERROR_NONE);
       end
-      EVENT_INITIALISE: begin
-        condition_write = event_valid;
-        next_condition.state = ANSWERED;
-        answer_valid = event_valid;
-        answer_error = 3'(ERROR_NONE);
-        freed = event_valid && 32'(tag) < USED_TAGS;
-      end
+      default: next_condition.state = ANSWERED;
     endcase
-    if (aborted) begin
-      condition_write = 1'b1;
-      next_condition = '{parity: parity, state: state, failed: 1'b1, begun: has_progress};
-      refused = 1'b1;
-    end
+    if (aborted) next_condition.state = state;
   end
 
 `ifndef SYNTHESIS

@@ -91,16 +91,21 @@ module crosslane_status
 
   // --- Steps -----------------------------------------------------------------------------------
   step_e step;
-  logic is_free, sends_block, sends_message, notes_interrupt;
+  // What would be sent is worked out beside `is_free`, which comes from the arbiter late in the clock.
+  logic is_free, sends_block, notes_interrupt;
+  logic has_block, has_message, has_interrupt;
   logic [15:0] vector;
+  logic [31:0] sent, noted;  // vectors: no longer pending, pending from now on
 
-  assign sends_block = step == BUILD_BLOCK && is_free && function_i.bus_master &&
-                       status_due[channel];
-  assign notes_interrupt = step == BUILD_BLOCK && is_free && function_i.bus_master &&
-                           interrupt_due[channel];
-  assign sends_message = step == BUILD_MESSAGE && is_free && function_i.bus_master && msix_ready &&
-                         sendable[msix_vector];
+  assign has_block = step == BUILD_BLOCK && function_i.bus_master && status_due[channel];
+  assign has_interrupt = step == BUILD_BLOCK && function_i.bus_master && interrupt_due[channel];
+  assign has_message = step == BUILD_MESSAGE && function_i.bus_master && msix_ready &&
+                       sendable[msix_vector];
+  assign sends_block = has_block && is_free;
+  assign notes_interrupt = has_interrupt && is_free;
   assign vector = settings[channel].vector;
+  assign sent = has_message ? 32'd1 << msix_vector : '0;
+  assign noted = (has_interrupt && vector < 16'(VECTORS)) ? 32'd1 << vector[4:0] : '0;
   assign msix_pending = pending;
 
   always_comb begin
@@ -124,8 +129,9 @@ module crosslane_status
       BUILD_BLOCK: if (is_free || sendable != '0) step <= CHOOSE;
       default: if (is_free && msix_ready) step <= CHOOSE;
     endcase
-    if (sends_message) pending[msix_vector] <= 1'b0;
-    if (notes_interrupt && vector < 16'(VECTORS)) pending[vector[4:0]] <= 1'b1;
+    for (int unsigned n = 0; n < VECTORS; n++) begin
+      if (is_free && (sent[n] || noted[n])) pending[n] <= noted[n];
+    end
     if (!function_i.bus_master) step <= CHOOSE;
     if (rst) begin
       step <= CHOOSE;
@@ -172,17 +178,18 @@ module crosslane_status
   always_ff @(posedge clk) begin
     if (m_status_ready) begin
       beat <= beat + 1'b1;
-      data <= data >> (DATA_BITS % BLOCK_BITS);
+      // The last word stays: it is sent once.
+      for (int unsigned n = 0; n + DATA_BITS < BLOCK_BITS; n++) data[n] <= data[n+DATA_BITS];
       if (m_status_last) m_status_valid <= 1'b0;
     end
-    if (sends_block || sends_message) begin
+    if (is_free && (has_block || has_message)) begin
       m_status_valid <= 1'b1;
       beat <= '0;
-      is_message <= sends_message;
-      data <= sends_message ? BLOCK_BITS'(msix_data) : block;
-      address <= sends_message ? msix_address : block_address;
+      is_message <= has_message;
+      data <= has_message ? BLOCK_BITS'(msix_data) : block;
+      address <= has_message ? msix_address : block_address;
       // Both are aligned: the lowest bits are 0.
-      if (sends_message) address[1:0] <= '0;
+      if (has_message) address[1:0] <= '0;
       else address[ALIGNMENT_BITS-1:0] <= '0;
     end
     if (rst) m_status_valid <= 1'b0;

@@ -23,16 +23,21 @@ module crosslane_turn #(
   end else begin : g_many
     // Requesters behind the one that had the last turn.
     logic [COUNT-1:0] behind, first;
-    assign first  = ((valid & behind) != '0) ? valid & behind : valid;
-    assign chosen = first & (~first + 1'b1);
+    assign first = ((valid & behind) != '0) ? valid & behind : valid;
+    // Gates: a carry chain takes longer for so few.
     always_comb begin
+      for (int unsigned n = 0; n < COUNT; n++) begin
+        chosen[n] = first[n] && (first & COUNT'((1 << n) - 1)) == '0;
+      end
       index = '0;
       for (int unsigned n = 0; n < COUNT; n++) begin
         if (chosen[n]) index = index | INDEX_BITS'(n);
       end
     end
     always_ff @(posedge clk) begin
-      if (taken != '0) behind <= ~(taken | (taken - 1'b1));
+      if (taken != '0) begin
+        for (int unsigned n = 0; n < COUNT; n++) behind[n] <= (taken & COUNT'((1 << n) - 1)) != '0;
+      end
       if (rst) behind <= '0;
     end
   end
