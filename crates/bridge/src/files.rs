@@ -65,8 +65,8 @@ pub struct FileOptions {
     /// Size of the largest piece, bytes; at least 1. Each is one transfer, and two are in memory.
     #[default(32 << 20)]
     pub piece_bytes: u64,
-    /// Size of the first piece, and the least of the last ones, bytes: pieces grow from it and
-    /// shrink to it, so that network and stream wait little for each other at both ends.
+    /// Size of the first of several pieces, and the least of the last ones, bytes: they grow from
+    /// it and shrink to it, so that network and stream wait little for each other at both ends.
     #[default(2 << 20)]
     pub least_piece_bytes: u64,
     /// Times that a lost connection is replaced during one call, or that this is tried.
@@ -394,11 +394,12 @@ impl<R: Rdma, C: Clock> FileClient<R, C> {
         Ok(outcome)
     }
 
-    /// Returns the pieces of a call.
+    /// Returns the pieces of a call: one, which moves or is refused as a whole, if that holds all.
     fn pieces(&self, bytes: &Range<u64>) -> Chunks {
         let FileOptions { piece_bytes, least_piece_bytes, .. } = self.options;
-        let chunking = Chunking { least_bytes: least_piece_bytes, most_bytes: piece_bytes };
-        Chunks::new(chunking, bytes.clone())
+        let is_one = bytes.end.saturating_sub(bytes.start) <= piece_bytes;
+        let least_bytes = if is_one { piece_bytes } else { least_piece_bytes };
+        Chunks::new(Chunking { least_bytes, most_bytes: piece_bytes }, bytes.clone())
     }
 
     /// Allocates memory for the pieces of a call, and registers it for what the server has to do.

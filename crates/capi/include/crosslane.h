@@ -1060,8 +1060,8 @@ int crosslane_channel_fd(const struct crosslane_channel *channel, int *fd);
 int crosslane_channel_count(const struct crosslane_channel *channel,
                             struct crosslane_channel_counters *counters);
 
-// Sends packets with one doorbell: all of them or, if one is wrong, none. Waits for room if what is
-// in flight fills the ring. Each has a completion, which crosslane_channel_poll and
+// Sends packets with one doorbell: all of them or, if one is wrong, none. Waits for room if what
+// is in flight fills the ring. Each has a completion, which crosslane_channel_poll and
 // crosslane_channel_wait give when all of it is in the card's stream.
 //
 // @param packets  `count` packets.

@@ -185,8 +185,8 @@ impl State {
 /// Parts of packets that were received and not given to the caller.
 pub(crate) type Parts = VecDeque<crosslane_packet_part>;
 
-/// Sends packets with one doorbell: all of them or, if one is wrong, none. Waits for room if what is
-/// in flight fills the ring. Each has a completion, which crosslane_channel_poll and
+/// Sends packets with one doorbell: all of them or, if one is wrong, none. Waits for room if what
+/// is in flight fills the ring. Each has a completion, which crosslane_channel_poll and
 /// crosslane_channel_wait give when all of it is in the card's stream.
 ///
 /// @param packets  `count` packets.

@@ -5,8 +5,8 @@
 //!
 //! The first line has decimal numbers: links, put slots, credit slots, longest write in bytes,
 //! datagrams of a channel's receive buffer, get slots, longest read in bytes. The byte at an
-//! address of the host's memory is bits 7:0 of it, exclusive or bits 15:8. Every other line is one thing that happens; what it
-//! leads to is waited for:
+//! address of the host's memory is bits 7:0 of it, exclusive or bits 15:8. Every other line is one
+//! thing that happens; what it leads to is waited for:
 //!
 //! * `w BAR OFFSET BYTES`: the host stores bytes (hexadecimal) at an offset of a BAR (decimal),
 //! * `d LINK HEADER PAYLOAD`: the other end of a link sends a datagram (hexadecimal),

@@ -409,8 +409,8 @@ impl Bench<'_> {
         Ok((Moments { begun, all }, rest, seen))
     }
 
-    /// Rows of stores into the first receive queue, one for each size that it decodes, combined ones
-    /// in whole lines of 64 B; none where the window cannot be mapped so.
+    /// Rows of stores into the first receive queue, one for each size that it decodes, combined
+    /// ones in whole lines of 64 B; none where the window cannot be mapped so.
     async fn stores(&self, mapping: Mapping) -> Result<Vec<OperationRow>> {
         let description = self.device.description();
         let decoded_bytes = description.lane_window_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sample output in README.md, docs/tour.md and docs/small-operations.md is what the program prints, and the picture what
-//! it draws. `make readme` writes them anew.
+//! The sample output in README.md, docs/tour.md and docs/small-operations.md is what the program
+//! prints, and the picture what it draws. `make readme` writes them anew.
 //!
 //! A block of sample output stands below a line such as
 //! `<!-- output of: crosslane topo rosta, first 9 lines -->`. Behind the comma: which part of it

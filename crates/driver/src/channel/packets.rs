@@ -277,8 +277,8 @@ impl Channel {
         }
     }
 
-    /// Returns the first ticket that a packet may still be given with: of the transfers before, each
-    /// was given with a packet or has failed.
+    /// Returns the first ticket that a packet may still be given with: of the transfers before,
+    /// each was given with a packet or has failed.
     pub fn first_unreceived(&self) -> Ticket {
         let packets = self.received.packets.iter().flat_map(|packet| &packet.parts);
         let first = packets.chain(&self.received.open).next();

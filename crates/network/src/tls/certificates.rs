@@ -221,9 +221,9 @@ impl Certificates {
         Ok(Self(Arc::new(Inner { files, state })))
     }
 
-    /// Has the files read anew for the next connection whenever one of them has changed; `tell` hears
-    /// how that went. If it failed, new connections have what was read before. Connections that
-    /// are open stay as they are.
+    /// Has the files read anew for the next connection whenever one of them has changed; `tell`
+    /// hears how that went. If it failed, new connections have what was read before. Connections
+    /// that are open stay as they are.
     pub fn follow(&self, tell: impl Fn(RdmaResult<()>) + Send + Sync + 'static) {
         lock(&self.0.state).tell = Some(Box::new(tell));
     }
