@@ -167,6 +167,22 @@ impl Mapping {
         true
     }
 
+    /// Has the pages of these bytes ready to be written, all at once: one by one each costs a
+    /// fault. Only of a file; other pages come in large ones, or have come with the mapping.
+    pub fn prepare(&self, offset: usize, bytes: usize) {
+        let page = rustix::param::page_size();
+        let (start, end) = (offset / page * page, offset.saturating_add(bytes));
+        let end = end.next_multiple_of(page).min(self.mapped_bytes);
+        if self.watched.is_none() || end.saturating_sub(start) <= page {
+            return;
+        }
+        let first = self.start.as_ptr().wrapping_byte_add(start);
+        // SAFETY: within the mapping, and no content changes. Pages that the file has lost, and a
+        // kernel before 5.14, which does not know this, make it fail: then each page is made when
+        // it is accessed.
+        let _ = unsafe { madvise(first, end - start, Advice::LinuxPopulateWrite) };
+    }
+
     /// Returns the address of its first byte, for the network.
     pub const fn start(&self) -> *mut c_void {
         self.start.as_ptr()

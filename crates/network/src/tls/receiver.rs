@@ -155,6 +155,7 @@ impl Receiver {
             Kind::Message => Target::Message(Vec::with_capacity(bytes as usize)),
             Kind::Data => {
                 let (own, at) = self.link.place_of(id, address, bytes)?;
+                own.mapping.prepare(at as usize, bytes as usize);
                 Target::Own(own, at)
             }
             Kind::Write => {
