@@ -22,8 +22,8 @@ from wire import Link, Server, frame, message
 
 DATA = random.Random(27).randbytes(100_000)
 RIGHT = zlib.crc32(DATA)
-#: Size of a piece of a file, bytes, and of one that has a second piece.
-PIECE_BYTES, TWO_PIECES = 32 << 20, (32 << 20) + 5000
+#: Sizes of the first two pieces of a long file, bytes, and of a file that has several.
+FIRST_BYTES, SECOND_BYTES, LONG_BYTES = 2 << 20, 4 << 20, (32 << 20) + 5000
 #: Content of a file that a transfer would replace.
 BEFORE = b"as it was"
 #: Seconds after which a client counts as hanging: all of them wait for less than 15.
@@ -214,11 +214,11 @@ def fails_in_second_piece(arrived: int, total: int) -> Conversation:
 
     def talk(link: Link) -> None:
         asked = wire.asked(link)
-        assert (asked["address"], asked["bytes"]) == (64, PIECE_BYTES)
-        link.say(wire.done(wire.TO_FPGA, PIECE_BYTES, zlib.crc32(bytes(PIECE_BYTES))))
+        assert (asked["address"], asked["bytes"]) == (64, FIRST_BYTES)
+        link.say(wire.done(wire.TO_FPGA, FIRST_BYTES, zlib.crc32(bytes(FIRST_BYTES))))
         second = wire.Reader(next(link.messages()))
         assert second.number() == 1
-        assert second.transfer()["address"] == 64 + PIECE_BYTES
+        assert second.transfer()["address"] == 64 + FIRST_BYTES
         link.say(wire.progress(MOST, 7), wire.failed(4, "no more", arrived, total))
         silence(link)
 
@@ -337,7 +337,7 @@ LIES: dict[str, Lie] = {
     },
     "refuses": Lie(PUT, says(wire.failed(1, "no")), ("no", "0 of 100000 B have arrived")),
     "fails at no stage": Lie(PUT, says(wire.failed(11, "no")), ("a server's reply",)),
-    "fails in the second piece": Lie(PUT_TWO, fails_in_second_piece(0, 5000), ("no more",)),
+    "fails in the second piece": Lie(PUT_TWO, fails_in_second_piece(0, SECOND_BYTES), ("no more",)),
     "fails far behind the end": Lie(PUT_TWO, fails_in_second_piece(MOST, MOST), ("no more",)),
     # Answers to a get.
     "writes other data": Lie(GET, got_with(DATA[::-1], RIGHT), (CHANGED, f"{RIGHT:08x}")),
@@ -396,7 +396,7 @@ def play(lie: Lie, folder: Path) -> Ended:
     (folder / "small").write_bytes(DATA[:100])
     (folder / "back").write_bytes(BEFORE)
     with (folder / "two").open("wb") as two:
-        two.truncate(TWO_PIECES)
+        two.truncate(LONG_BYTES)
     with Server(lie.conversation, lie.joins) as server:
         command = lie.command.format(server=server.address, folder=folder).split()
         # Colours as on a terminal: where there is none, sequences of others are taken out.
