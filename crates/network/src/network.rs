@@ -57,7 +57,7 @@ impl Network {
     /// only, as it has been given no keys.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) if the provider is unavailable.
+    /// [`RdmaError::Unusable`] if the provider is unavailable.
     pub fn open(provider: Provider, clock: &MachineClock) -> RdmaResult<Self> {
         Self::open_with(provider, clock, &Trust::default())
     }
@@ -65,7 +65,7 @@ impl Network {
     /// Opens a provider; only [`Provider::Tls`] looks at whom it may trust.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) if the provider is unavailable.
+    /// [`RdmaError::Unusable`] if the provider is unavailable.
     pub fn open_with(provider: Provider, clock: &MachineClock, trust: &Trust) -> RdmaResult<Self> {
         Ok(Self(match provider {
             Provider::Tls => Kind::Tls(TlsNetwork::open(clock, trust)?),

@@ -239,7 +239,7 @@ fn a_client_that_uses_the_device_keeps_it() {
     let raw = Raw::connect(&host.socket);
     raw.map(PAGE, PAGE, Some(&file(true))).unwrap();
     let error = host.open().unwrap_err();
-    assert!(error.to_string().contains("another client has the device"), "{error}");
+    assert!(error.to_string().contains("Another client has the device"), "{error}");
     assert!(host.has_told("another one has the device"));
     raw.read_config(0, 4);
     drop(raw);

@@ -86,6 +86,10 @@ kinds!(SocketError {
     Self::Failed(errno) => ErrorKind::from_errno(errno.raw_os_error()),
 });
 
+/// Most bytes of a message that one call sends. The kernel waits for each part of a call anew: a
+/// longer one could take many times the socket's time-out.
+const MOST_AT_ONCE: usize = 64 << 10;
+
 /// Sends a whole message with its descriptors. Only one thread may send at a time. With a write
 /// timeout of the socket, the whole message may take that long.
 ///
@@ -117,9 +121,10 @@ pub fn send(
             let fits = control.push(SendAncillaryMessage::ScmRights(descriptors));
             assert!(fits, "{} descriptors are more than a message has", descriptors.len());
         }
+        let payload = &payload[sent.saturating_sub(head.len())..];
         let left = [
             IoSlice::new(head.get(sent..).unwrap_or_default()),
-            IoSlice::new(&payload[sent.saturating_sub(head.len())..]),
+            IoSlice::new(&payload[..payload.len().min(MOST_AT_ONCE)]),
         ];
         match sendmsg(stream, &left, &mut control, SendFlags::NOSIGNAL) {
             Ok(more) => sent += more,
