@@ -240,7 +240,7 @@ describe("dumps", () => {
   test("a text that is no dump is named", () => {
     const dumps = [{ name: "letter.txt", text: "Dear Sir," }];
     const { message } = failureOf({ ask: "import", dumps, name: "mine" });
-    assert.match(message, /^cannot read letter\.txt: it is none of/);
+    assert.match(message, /^cannot read letter\.txt: it is neither a listing of/);
   });
 });
 

@@ -184,7 +184,7 @@ class LabPage(PageCase):
             page.click("#paste")
             page.fill("#dump", "Dear Sir,")
             page.click("#import-read")
-            expect(page.locator("#import-said")).to_contain_text("it is none of")
+            expect(page.locator("#import-said")).to_contain_text("it is neither a listing of")
             page.fill("#dump", DUMP.read_text())
             page.click("#import-read")
             expect(page.locator("#import")).to_be_hidden()
