@@ -224,6 +224,14 @@ impl<R: Rdma<Memory = AnyMemory>> Ring<R> {
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
 
+    /// Takes its memory from the engine. Orders of a transfer that has failed may be at the card:
+    /// it then ends with the last one.
+    pub async fn free(self) {
+        if let Some(buffer) = self.buffer {
+            let _ = buffer.unregister().await;
+        }
+    }
+
     /// Returns a slot as the near end of a read or write.
     pub fn near(&self, slot: &Slot) -> NearEnd<R::Region> {
         NearEnd { region: self.region.clone(), offset_bytes: slot.start() }

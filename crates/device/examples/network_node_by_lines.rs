@@ -59,7 +59,7 @@ fn bytes(text: &str) -> Outcome<Vec<u8>> {
     pairs.map(|pair| Ok(u8::from_str_radix(std::str::from_utf8(pair)?, 16)?)).collect()
 }
 
-/// What has been done, in order.
+/// Events so far, in order.
 #[derive(Clone, Default)]
 struct Done(Arc<Mutex<Vec<String>>>);
 

@@ -286,7 +286,7 @@ impl Bench<'_> {
                 }
             }
             if kind == ChannelKind::H2c {
-                // What still waits in the engine is compared before the restart ends.
+                // Data that still wait in the engine are compared before the restart ends.
                 channel.restart().await?;
                 errors.words = device.user().h2c_check_result().await?.errors.into();
             }

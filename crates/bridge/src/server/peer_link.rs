@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a session has for its copies to another server: a connection to that server, and the ring
+//! A session's link to another server, for its copies: a connection to that server, and the ring
 //! that it reads. Both are kept from one copy to the next, so that a program that copies again and
 //! again registers and connects once.
 
@@ -52,10 +52,7 @@ impl<R: Rdma<Memory = AnyMemory>> PeerLink<R> {
     /// frees the ring.
     pub async fn close(self) {
         self.control.connection().close().await;
-        // Orders of a transfer that has failed may be at the card: it then ends with the last one.
-        if let Some(buffer) = self.ring.buffer {
-            let _ = buffer.unregister().await;
-        }
+        self.ring.free().await;
     }
 }
 
@@ -124,9 +121,7 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Transfer<'_, R, C> {
                 Ok(PeerLink { place, server, ring, control, _memory })
             }
             Err(error) => {
-                if let Some(buffer) = ring.buffer {
-                    let _ = buffer.unregister().await;
-                }
+                ring.free().await;
                 Err(error)
             }
         }

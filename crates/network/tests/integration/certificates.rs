@@ -228,7 +228,7 @@ fn a_client_has_a_key_or_all_of_its_certificates() {
     let (kind, why) = tcp(&Trust::default()).unwrap_err();
     assert_eq!(kind, ErrorKind::Denied);
     assert!(why.starts_with("tcp cannot be used: beyond this machine it is for networks"), "{why}");
-    // Where there is no libfabric, another error.
+    // Without libfabric, another error.
     let trusted = tcp(&Trust { everybody: true, ..Trust::default() });
     assert!(!trusted.is_err_and(|(kind, _)| kind == ErrorKind::Denied));
     let shared = Some(SharedKey([5; 32]));
