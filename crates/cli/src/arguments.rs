@@ -217,6 +217,9 @@ do not show is assumed, and listed.")]
         json: bool,
     },
     /// Describe all keys of lab files: values, defaults and meanings, as Markdown
+    #[command(after_help = "\
+Examples:
+  crosslane lab keys > lab-keys.md")]
     Keys,
     /// Print the JSON Schema of lab files, with which editors complete keys
     #[command(after_help = "\

@@ -42,7 +42,7 @@ pub use clock::MachineClock;
 pub use memory::NetworkMemory;
 pub use network::{Connection, Listener, Network, Region};
 pub use provider::{Provider, ProviderState, providers, summary};
-pub use tls::{Certificates, SharedKey, Trust};
+pub use tls::{Certificates, SharedKey, Trust, TurnedAway};
 
 /// The error of memory that is registered with another network than the connection's.
 fn another_network(memory: &NetworkMemory) -> crosslane_host::RdmaError {

@@ -122,7 +122,8 @@ fn open_network(
 fn client_trust(arguments: &ClientArguments, identity: &Identity) -> Result<Trust> {
     let present = identity.key.as_ref().map(|key| SharedKey(*key.bytes()));
     let certificates = certificates(&arguments.certificates)?;
-    Ok(Trust { accept: Vec::new(), present, certificates, everybody: arguments.trust_network })
+    let everybody = arguments.trust_network;
+    Ok(Trust { present, certificates, everybody, ..Trust::default() })
 }
 
 /// Reads the certificates of a node.

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crosslane::bridge::{Report, ServerEvent};
+use crosslane::bridge::{Report, ServerEvent, Stage};
 use crosslane::host::{Clock, RdmaError, hex, lock};
 use crosslane::network::MachineClock;
 use crosslane::pcie::units::Picoseconds;
@@ -263,6 +263,30 @@ impl Monitor {
             LogFormat::Json => {
                 output::print_log(&Line { event: "certificates", why, text, ..Line::now() });
             }
+        }
+    }
+
+    /// Writes into the log that somebody who connected has no right to, and how many others there
+    /// were since the last such line.
+    pub fn tell_turned_away(&self, from: SocketAddr, why: &str, others: u64) {
+        let stage = Stage::Connection.to_string();
+        *lock(&self.counters).lost.entry(stage.clone()).or_default() += 1 + others;
+        let peer = from.to_string();
+        let more = match others {
+            0 => String::new(),
+            _ => format!(" ({others} others since the last such line)"),
+        };
+        let text = format!("{peer} was turned away: {why}{more}");
+        match self.format {
+            LogFormat::Text => output::print_hint(&text),
+            LogFormat::Json => output::print_log(&Line {
+                event: "turned away",
+                peer: Some(&peer),
+                stage: Some(stage),
+                why: Some(why.to_owned()),
+                text,
+                ..Line::now()
+            }),
         }
     }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crosslane::bridge::{Guard, Identity, Key, Policy, Served, Server, ServerEvent, ServerOptions};
 use crosslane::host::{Rdma, RdmaListener, RdmaResult};
-use crosslane::network::{MachineClock, Network, SharedKey, Trust};
+use crosslane::network::{MachineClock, Network, SharedKey, Trust, TurnedAway};
 use crosslane::open::{AnyRdma, Cards, DeviceName, Opened, SessionOptions};
 
 use super::arguments::{RingArguments, ServeArguments};
@@ -216,7 +216,10 @@ fn trust(
         Guard::Open => Vec::new(),
     };
     let (present, everybody) = (key.map(shared), arguments.trust_network);
-    Ok(Trust { accept, present, certificates, everybody })
+    let monitor = monitor.clone();
+    let turned_away =
+        TurnedAway::new(move |from, why, others| monitor.tell_turned_away(from, why, others));
+    Ok(Trust { accept, present, certificates, everybody, turned_away: Some(turned_away) })
 }
 
 /// Runs a program with the address of a server in the same process. Returns its result and the name

@@ -14,18 +14,6 @@ use crate::run::{
     stdout_of,
 };
 
-/// Every command that has a help page.
-const PAGES: [&str; 53] = [
-    "", "lab", "lab list", "lab check", "lab import", "lab show", "lab serve", "topo", "what-if",
-    "tune", "bench", "bench write", "bench read", "bench p2p", "bench latency", "bench chain",
-    "bench mmio", "bench nget", "bench halo", "bench sweep", "bench operations", "bench traffic",
-    "reproduce", "validate", "compare", "fit", "device", "device list", "device info",
-    "device bind", "device unbind", "device doctor", "device set-mps", "device reload", "bridge",
-    "bridge providers", "bridge key", "bridge serve", "bridge put", "bridge get", "bridge pool",
-    "bridge card", "bridge card add", "bridge card remove", "bridge roundtrip", "bridge copy",
-    "bridge reload", "bridge bench", "completions", "calibrate", "manual", "merge", "ui",
-];
-
 /// Examples of `validate` that have a test of their own.
 const VALIDATIONS: [&str; 2] = ["validate pciebench", "validate pciebench --json"];
 
@@ -37,6 +25,27 @@ card0:host0:read,512,1100,ns,
 card0:host0:read,64,68,MB/s,1
 card0:host0:write,4K,3.5,GB/s,
 ";
+
+/// Adds a command with all below it that its help lists, each as it is typed in.
+fn add_pages(command: &str, pages: &mut Vec<String>) {
+    let help = stdout_of(&format!("{command} --help"));
+    let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = lines.by_ref().take_while(|line| !line.is_empty());
+    // What a line goes on with is further to the right.
+    let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
+    pages.push(command.to_owned());
+    for name in names.map(|line| line.split(' ').next().unwrap()).filter(|name| *name != "help") {
+        add_pages(format!("{command} {name}").trim_start(), pages);
+    }
+}
+
+/// Returns every command that has a help page.
+fn pages() -> Vec<String> {
+    let mut pages = Vec::new();
+    add_pages("", &mut pages);
+    assert!(pages.len() > 55, "{pages:?}");
+    pages
+}
 
 #[test]
 fn exit_code_2_for_an_empty_command_line() {
@@ -76,7 +85,7 @@ fn messages_are_for_people() {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for arguments in PAGES {
+    for arguments in pages() {
         let help = stdout_of(&format!("{arguments} --help"));
         assert!(help.contains("Examples:\n  crosslane "), "{help}");
         assert!(help.contains("Usage: crosslane"), "{help}");
@@ -95,6 +104,9 @@ fn examples_of(page: &str) -> Vec<String> {
     examples.retain(|example| !example.starts_with("reproduce rosta"));
     // `a_validation_names_the_constants_that_matter` types these.
     examples.retain(|example| !VALIDATIONS.contains(&example.as_str()));
+    // A range of seeds takes minutes; the crate `torture` runs one in its own tests.
+    let is_long = |example: &str| example == "torture" || example.contains("--seeds 0..");
+    examples.retain(|example| page != "torture" || !is_long(example));
     // Servers do not end, and no other nodes are there; those of this machine have a server.
     let is_elsewhere = |example: &str| {
         ["node:", "one:", "10.0.0.2:", "bridge.sock"].iter().any(|node| example.contains(node))
@@ -116,10 +128,11 @@ fn the_examples_work() {
     server.stderr(Stdio::null());
     let server = Server::start(server);
     assert_eq!(server.address, "127.0.0.1:7471");
+    let pages = pages();
     let next = AtomicUsize::new(0);
     let typed = AtomicUsize::new(0);
     let run_pages = || {
-        while let Some(page) = PAGES.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
             let name = format!("the_examples_work/of_{}", page.replace(' ', "_"));
             let folder = folder(&name);
             let lab = stdout_of("lab show minimal --file");

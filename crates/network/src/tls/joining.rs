@@ -15,7 +15,7 @@ use super::frame::{Header, Kind};
 use super::link::Link;
 use super::region::Regions;
 use super::wire::{Credentials, Incoming, Scratch, Wire};
-use super::{Open, TlsConnection};
+use super::{Open, TlsConnection, TurnedAway};
 use crate::inbox::{MAX_BACKLOG, Queue};
 
 /// Streams of a connection: several processors seal and open at once.
@@ -29,6 +29,8 @@ const MOST_STRANGERS: usize = 128;
 /// Time that each has to show it, however many others come: those that come at the same time are
 /// all heard.
 const LEAST_TIME: Duration = Duration::from_millis(200);
+/// Time between two words about those who were turned away.
+const BETWEEN_WORDS: Duration = Duration::from_secs(1);
 /// Time between two looks whether another one has a place.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -105,6 +107,9 @@ struct Shared {
     strangers: Mutex<Strangers>,
     /// Streams of connections that are not complete, by the connections' numbers.
     incomplete: Mutex<HashMap<(u64, u64), Gathered>>,
+    turned_away: Option<TurnedAway>,
+    /// When somebody who was turned away was last told of, and how many were not since.
+    told: Mutex<(Option<Instant>, u64)>,
 }
 
 #[derive(Default)]
@@ -124,7 +129,12 @@ impl Listening {
     ///
     /// # Errors
     /// An address that is taken or not of this node.
-    pub fn start(at: SocketAddr, credentials: Credentials, regions: Arc<Regions>) -> Result<Self> {
+    pub fn start(
+        at: SocketAddr,
+        credentials: Credentials,
+        regions: Arc<Regions>,
+        turned_away: Option<TurnedAway>,
+    ) -> Result<Self> {
         let socket = TcpListener::bind(at)?;
         let address = socket.local_addr()?;
         let shared = Arc::new(Shared {
@@ -133,6 +143,8 @@ impl Listening {
             backlog: Queue::default(),
             strangers: Mutex::default(),
             incomplete: Mutex::default(),
+            turned_away,
+            told: Mutex::default(),
         });
         let (of_thread, listener) = (shared.clone(), socket.try_clone()?);
         let work = move || of_thread.accept_all(&listener);
@@ -211,13 +223,33 @@ impl Shared {
         let work = move || {
             let heard = shared.hear(stream);
             shared.forget(number);
-            if let Ok(Some(streams)) = heard {
-                shared.complete(from, streams);
+            match heard {
+                Ok(Some(streams)) => shared.complete(from, streams),
+                Ok(None) => {}
+                Err(error) => shared.turn_away(from, &error),
             }
         };
         if thread::Builder::new().name("crosslane-hear".into()).spawn(work).is_err() {
             self.forget(number);
         }
+    }
+
+    /// Tells of one who was turned away. Those who only leave are none.
+    fn turn_away(&self, from: SocketAddr, error: &Error) {
+        let Some(TurnedAway(hear)) = &self.turned_away else { return };
+        if !matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidData) {
+            return;
+        }
+        let others = {
+            let (last, untold) = &mut *lock(&self.told);
+            if last.is_some_and(|last| last.elapsed() < BETWEEN_WORDS) {
+                *untold += 1;
+                return;
+            }
+            *last = Some(Instant::now());
+            std::mem::take(untold)
+        };
+        hear(from, &error.to_string(), others);
     }
 
     fn forget(&self, number: u64) {

@@ -18,6 +18,7 @@ mod region;
 mod socket;
 mod wire;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -58,6 +59,28 @@ pub struct Trust {
     /// To trust everybody who reaches this node, and whoever listens to the wires: nothing is
     /// sealed, whatever keys there are.
     pub everybody: bool,
+    /// Hears of those who connect to this node and are turned away.
+    pub turned_away: Option<TurnedAway>,
+}
+
+type Hear = dyn Fn(SocketAddr, &str, u64) + Send + Sync;
+
+/// Hears of those who connect and are turned away: the address of one, why, and how many others
+/// there were since it was called last. It is called at most once a second, however many come.
+#[derive(Clone)]
+pub struct TurnedAway(Arc<Hear>);
+
+impl TurnedAway {
+    /// Makes one that calls a function, from the threads of the network.
+    pub fn new(hear: impl Fn(SocketAddr, &str, u64) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hear))
+    }
+}
+
+impl fmt::Debug for TurnedAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TurnedAway")
+    }
 }
 
 impl Trust {
@@ -97,7 +120,7 @@ impl Trust {
                 return Err(wrong(format!("{missing} {why}")));
             }
         };
-        Ok(Self { accept: Vec::new(), present, certificates, everybody })
+        Ok(Self { present, certificates, everybody, ..Self::default() })
     }
 }
 
@@ -112,6 +135,7 @@ struct Inner {
     listens: Credentials,
     connects: Connects,
     everybody: bool,
+    turned_away: Option<TurnedAway>,
 }
 
 /// The credentials of a node that connects: with certificates each server has to have its own name.
@@ -159,7 +183,8 @@ impl TlsNetwork {
             connects = Connects::ByName(certificates.clone());
         }
         let (clock, regions, everybody) = (clock.clone(), Arc::default(), trust.everybody);
-        Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody })))
+        let turned_away = trust.turned_away.clone();
+        Ok(Self(Arc::new(Inner { clock, regions, listens, connects, everybody, turned_away })))
     }
 
     pub fn name(&self) -> String {
@@ -200,7 +225,8 @@ impl TlsNetwork {
     pub async fn listen(&self, address: &str) -> RdmaResult<TlsListener> {
         let credentials = self.0.listens.clone();
         let all = self.resolve(address, &credentials).await?;
-        let listening = Listening::start(all[0], credentials, self.0.regions.clone());
+        let (regions, turned_away) = (self.0.regions.clone(), self.0.turned_away.clone());
+        let listening = Listening::start(all[0], credentials, regions, turned_away);
         let listening = listening.map_err(|error| address::of_io(address, &error))?;
         Ok(TlsListener(listening))
     }
@@ -287,8 +313,8 @@ impl Drop for Open {
     }
 }
 
-impl std::fmt::Debug for TlsConnection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for TlsConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TlsConnection({})", self.peer())
     }
 }

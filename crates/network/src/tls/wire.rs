@@ -140,6 +140,10 @@ fn of_tls(error: rustls::Error, certificates: Option<&Certificates>) -> Error {
         ) => "the other end says that it does not know this key",
         rustls::Error::InvalidCertificate(_) => "the other end does not have the same key",
         rustls::Error::PeerIncompatible(_) => "the other end does not seal as this one does",
+        // A server finds no pair of keys by the name that a client asks for.
+        rustls::Error::General(why) if why == "no server certificate chain resolved" => {
+            "the other end has no key that is known here"
+        }
         error => return broken(error),
     };
     Error::new(ErrorKind::PermissionDenied, why)

@@ -5,15 +5,16 @@ use crate::support;
 use crate::support::authority::Authority;
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crosslane_host::{
     DmaMemory, ErrorKind, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RemoteAccess,
 };
-use crosslane_network::{SharedKey, Trust};
+use crosslane_network::{SharedKey, Trust, TurnedAway};
 use futures_util::future::{Either, select};
 use support::{
     KEY, Over, contents, far, far_of, join, listener, near_end, open, pattern, region, run, tls,
@@ -31,7 +32,12 @@ fn everybody() -> Trust {
 
 #[test]
 fn who_has_no_key_gets_no_connection() {
-    let server = tls(&keys(&[1, 2, 3], None));
+    let (hear, heard) = channel();
+    let hear = move |from: SocketAddr, why: &str, others| {
+        hear.send((from, why.to_owned(), others)).unwrap();
+    };
+    let turned_away = Some(TurnedAway::new(hear));
+    let server = tls(&Trust { turned_away, ..keys(&[1, 2, 3], None) });
     let listening = listener(&server.0);
     let address = listening.address();
     for (trust, kind, words) in [
@@ -43,6 +49,10 @@ fn who_has_no_key_gets_no_connection() {
         assert_eq!(error.kind(), kind, "{trust:?}: {error}");
         assert!(error.to_string().contains(words), "{trust:?}: {error}");
     }
+    // Its owner hears of the first at once, and of the others in one word a second later.
+    let (from, why, others) = heard.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(from.ip().is_loopback() && others == 0, "{from} {others}");
+    assert_eq!(why, "the other end has no key that is known here");
     for key in [1, 2, 3] {
         let (near, there) = join(&tls(&keys(&[], Some(key))), &address, &listening).unwrap();
         run("a word", async {
