@@ -54,6 +54,19 @@ fn wrong(text: &str, why: &str) -> BridgeError {
     BridgeError::new(Stage::Request, InvalidArgument, why)
 }
 
+/// Reads an address: hexadecimal digits behind `0x`, or decimal ones, with K, M or G as in sizes.
+fn number_of(text: &str) -> Option<u64> {
+    if let Some(digits) = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+')) {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    let units = ["K", "M", "G"].into_iter().zip([1 << 10, 1 << 20, 1 << 30]);
+    let (digits, unit) = units
+        .filter_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))
+        .next()
+        .unwrap_or((text, 1));
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
 impl FromStr for CardName {
     type Err = BridgeError;
 
@@ -66,12 +79,8 @@ impl FromStr for CardName {
         };
         let (card, address) = match rest.split_once(':') {
             Some((card, address)) => {
-                let digits = address.replace('_', "");
-                let number = match digits.strip_prefix("0x") {
-                    Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
-                    _ => digits.parse(),
-                };
-                (card, number.map_err(|_| wrong(&format!("{address} is not an address")))?)
+                let number = number_of(&address.replace('_', ""));
+                (card, number.ok_or_else(|| wrong(&format!("{address} is not an address")))?)
             }
             None => (rest, 0),
         };
@@ -115,7 +124,12 @@ mod tests {
         let address = |text: &str| text.parse::<CardAddress>().map(|target| target.address);
         assert_eq!(address("[::1]:7471/fpga0"), Ok(0));
         assert_eq!(address("node:1/fpga0:1_000"), Ok(1000));
+        assert_eq!(address("node:1/fpga0:64K"), Ok(64 << 10));
+        assert_eq!(address("node:1/fpga0:17G"), Ok(17 << 30));
         for wrong in ["node:1", "/fpga0:0", "node:1/", "n:1/f:0xg", "n:1/f:-1", "n:1/f:0x+1", ""] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["n:1/f:K", "n:1/f:0x4K", "n:1/f:18446744073709551615K"] {
             assert!(address(wrong).is_err(), "{wrong}");
         }
     }
