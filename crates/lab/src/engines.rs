@@ -71,6 +71,9 @@ fn card_of(
     if engine.descriptor_gap > Picoseconds::ZERO {
         return not_so("a gap follows each descriptor");
     }
+    if engine.push {
+        return not_so("descriptors are pushed with the doorbell (key push)");
+    }
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }

@@ -21,8 +21,8 @@ use crate::connection::{self, Connection};
 use crate::error::{DriverError, Result};
 
 /// A checked transfer, ready to be posted.
-struct Ready {
-    transfer: Transfer,
+pub(super) struct Ready {
+    pub transfer: Transfer,
     pieces: Vec<(BusAddress, u32)>,
     claim: Option<Claim>,
     connection: Option<Arc<Connection>>,
@@ -66,7 +66,9 @@ impl Channel {
         let tail = head.split_off(self.head_length(count));
         self.has_unposted = true;
         self.descriptors.write(&self.device, self.posted, &head).await?;
+        let line = if tail.is_empty() { self.line_of(&batch, &head).await? } else { None };
         let tickets = self.enter(batch);
+        self.line_due = line;
         self.has_unposted = false;
         self.unwritten = tail;
         // From here on the transfers are posted, even if this future is dropped.
@@ -110,6 +112,7 @@ impl Channel {
         self.statistics.posted -= transfers as u64;
         self.doorbell_due = false;
         self.unwritten.clear();
+        self.line_due = None;
         self.has_unposted = true;
     }
 
@@ -394,9 +397,19 @@ impl Channel {
         tickets
     }
 
-    /// Rings the doorbell if due: twice if some of the batch must still be written.
+    /// Rings the doorbell if due, or pushes the line in its place. Rings twice if some of the batch
+    /// must still be written.
     pub(super) async fn ring_doorbell(&mut self) -> Result<()> {
         if !self.doorbell_due {
+            return Ok(());
+        }
+        self.is_push_unseen = false;
+        // Taken first: if this future is dropped the next one rings the doorbell, and a line that
+        // comes late is not the next descriptor.
+        if let Some(line) = self.line_due.take() {
+            self.push(&line).await?;
+            (self.doorbell_due, self.is_push_unseen) = (false, true);
+            self.statistics.pushed += 1;
             return Ok(());
         }
         if !self.unwritten.is_empty() {
