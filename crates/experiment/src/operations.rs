@@ -57,6 +57,21 @@ setters!(OperationOptions {
     with_timeout(timeout: impl Into<Picoseconds>),
 });
 
+impl OperationOptions {
+    /// Checks that the operations are possible.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_possible = |bytes: &u64| SIZES.contains(bytes) && bytes.is_multiple_of(8);
+        if let Some(bytes) = self.sizes.iter().find(|bytes| !is_possible(bytes)) {
+            let problem = format!("operations of {bytes} B: a multiple of 8 B from 8 to 4096");
+            return Err(ExperimentError::refused("operations", problem));
+        }
+        if self.rounds == 0 {
+            return Err(ExperimentError::refused("operations", "at least one of each is needed"));
+        }
+        Ok(())
+    }
+}
+
 /// The shortest published time of a device's own read of 64 B of host memory, for comparison.
 pub fn published_read() -> PublishedTime {
     PublishedTime {
@@ -71,15 +86,15 @@ pub fn published_read() -> PublishedTime {
 
 /// TLP on the card's link.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    kind: TlpKind,
-    is_down: bool,
+pub(crate) struct Seen {
+    pub kind: TlpKind,
+    pub is_down: bool,
     /// Time from which it could have been sent.
     ready: Picoseconds,
     /// Time of its first byte on the link.
-    begin: Picoseconds,
+    pub begin: Picoseconds,
     /// Time at which its last byte left.
-    end: Picoseconds,
+    pub end: Picoseconds,
 }
 
 /// The link of a card in a lab, whose packets split the time of an operation. It takes the trace of
@@ -116,8 +131,13 @@ impl<'a> CardLink<'a> {
         })
     }
 
-    fn forget(&self) {
+    pub(crate) fn forget(&self) {
         lock(&self.seen).clear();
+    }
+
+    /// Returns the packets since it last forgot them.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        lock(&self.seen).clone()
     }
 }
 
@@ -236,14 +256,7 @@ pub async fn operations(
     link: Option<&CardLink<'_>>,
     options: &OperationOptions,
 ) -> Result<Vec<OperationRow>> {
-    let is_possible = |bytes: &u64| SIZES.contains(bytes) && bytes.is_multiple_of(8);
-    if let Some(bytes) = options.sizes.iter().find(|bytes| !is_possible(bytes)) {
-        let problem = format!("operations of {bytes} B: a multiple of 8 B from 8 to 4096");
-        return Err(ExperimentError::refused("operations", problem));
-    }
-    if options.rounds == 0 {
-        return Err(ExperimentError::refused("operations", "at least one of each is needed"));
-    }
+    options.check()?;
     let bench = Bench { device, link, options };
     let mut rows = Vec::new();
     let description = device.description();
@@ -284,7 +297,7 @@ impl Bench<'_> {
 
     /// Returns the packets on the card's link since the beginning of the operation.
     fn seen(&self) -> Vec<Seen> {
-        self.link.map_or_else(Vec::new, |link| lock(&link.seen).clone())
+        self.link.map_or_else(Vec::new, CardLink::seen)
     }
 
     /// Returns the row of some operations: the terms are those of one that took the median.

@@ -121,6 +121,10 @@ mod tests {
         let endpoint = &document.file().endpoints[0];
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
         assert!(error.contains("headers go through the datapath"), "{error}");
+        let pushing = crate::open("pciebench:crosslane").unwrap();
+        let endpoint = &pushing.file().endpoints[0];
+        let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
+        assert!(error.contains("descriptors are pushed with the doorbell"), "{error}");
     }
 
     #[test]

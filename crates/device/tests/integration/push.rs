@@ -268,12 +268,14 @@ fn a_pushed_read_begins_as_one_of_a_table() {
         let mut bench = bench(&settings(), &[parameters]);
         let since = if is_pushed {
             bench.start_ring(h2c(0), 16);
+            bench.run(None);
             let begun = bench.fabric.now();
             push(&mut bench, h2c(0), &line(1, DATA, 64, 0, &[]));
             begun
         } else {
             bench.start(h2c(0), DescriptorSource::Table);
             bench.put_table(h2c(0), 0, DATA, 64, 0);
+            bench.run(None);
             let begun = bench.fabric.now();
             bench.write(h2c(0), channel::DOORBELL, 1);
             begun

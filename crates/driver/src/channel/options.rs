@@ -88,6 +88,11 @@ pub struct ChannelOptions {
     /// platform can: see [`pushes`](crate::Channel::pushes). Not with packets or the card's memory.
     #[default(true)]
     pub push: bool,
+    /// Transfers of one post for each status block that reports them, from 1: the last of a post
+    /// always has one, and tells of all before it. More than 1 saves the card a write for each
+    /// transfer, and the host knows of the others later. Interrupts likewise.
+    #[default(1)]
+    pub report_every: u32,
 }
 
 setters!(ChannelOptions {
@@ -100,6 +105,7 @@ setters!(ChannelOptions {
     with_packets(packets: bool),
     with_drop_packets(drop_packets: bool),
     with_push(push: bool),
+    with_report_every(report_every: u32),
 });
 
 /// Point at which a transfer counts as complete. Its meaning depends on the channel:

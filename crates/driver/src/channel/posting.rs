@@ -332,11 +332,13 @@ impl Channel {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
         let of_packet = self.sends_packets();
+        let every = (self.options.report_every as usize).max(1);
         for (number, ready) in batch.iter().enumerate() {
             let user = users.get(number).copied().unwrap_or(0);
             // One report tells of a whole batch of packets; received ones have records.
             let is_asked = !of_packet || users.is_empty() || number + 1 == batch.len();
-            let is_asked = is_asked && !self.receives_packets();
+            let is_counted = (number + 1).is_multiple_of(every) || number + 1 == batch.len();
+            let is_asked = is_asked && is_counted && !self.receives_packets();
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
@@ -355,7 +357,7 @@ impl Channel {
                     address,
                     card,
                     bytes,
-                    interrupt: is_last && by_interrupt,
+                    interrupt: is_last && by_interrupt && is_counted,
                     status: is_last && is_asked,
                     await_credit: is_last && await_credit,
                     to_card,
