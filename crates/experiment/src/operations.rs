@@ -245,8 +245,9 @@ impl Moments {
     }
 }
 
-/// Measures DMA reads and writes by ring, by table and pushed, as the card can, stores into a receive queue, and register
-/// reads, one at a time. The data of DMA are compared. `link` splits the times, in a lab.
+/// Measures DMA reads and writes by ring, by table and pushed, as the card can, stores into a
+/// receive queue, and register reads, one at a time. The data of DMA are compared. `link` splits
+/// the times, in a lab.
 ///
 /// # Errors
 /// Impossible options, a failure of the run, and [`ExperimentError::Refused`] where data are not
@@ -450,7 +451,13 @@ impl Bench<'_> {
         let up = |tlp: &&Seen| !tlp.is_down;
         let first = *seen.iter().find(up).ok_or_else(|| unseen("request"))?;
         let is_store = |tlp: &&Seen| tlp.is_down && tlp.kind == TlpKind::MemoryWrite;
-        let doorbell = seen.iter().rfind(|tlp| is_store(tlp) && tlp.begin < first.begin).copied();
+        let mut stores = seen.iter().filter(|tlp| is_store(tlp) && tlp.begin < first.begin);
+        let doorbell = match way {
+            Way::Ring | Way::Table => stores.next_back(),
+            // The line; the doorbell is behind it.
+            Way::Pushed | Way::Inline => stores.next(),
+        };
+        let doorbell = doorbell.copied();
         let doorbell = doorbell.ok_or_else(|| unseen("doorbell"))?;
         let call = match way {
             Way::Ring | Way::Table => "call to the doorbell",

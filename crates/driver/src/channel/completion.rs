@@ -11,7 +11,6 @@ use crosslane_regs::engine::{ChannelError, ChannelState, channel};
 
 use super::descriptors::{Report, StatusBlock, pieces};
 use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Statistics, Ticket};
-use super::push::PUSH_LOOK;
 use super::recovery::Cause;
 use super::{Channel, Pending, State};
 use crate::error::{DriverError, PortErrors, Result, TransferError, TransferFault};
@@ -190,20 +189,9 @@ impl Channel {
             self.recover(Cause::Deadline(now)).await;
             return;
         }
-        let look = match self.is_push_unseen {
-            true => now + PUSH_LOOK,
-            false => watch.next(now),
-        };
+        let look = watch.next(now);
         match self.sleep(look.min(deadline).min(until)).await {
             Ok(()) => {}
-            Err(BusError::Deadline { .. })
-                if self.is_push_unseen && look <= deadline.min(until) =>
-            {
-                self.is_push_unseen = false;
-                if let Err(error) = self.check_doorbell().await {
-                    self.recover(Cause::NoAnswer(error)).await;
-                }
-            }
             Err(BusError::Deadline { .. }) if look <= deadline.min(until) => {
                 watch.looks += 1;
                 self.look_closer().await;

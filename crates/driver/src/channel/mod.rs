@@ -94,10 +94,8 @@ pub struct Channel {
     doorbell_due: bool,
     /// Its line in the push aperture, if it pushes descriptors.
     line: Option<Window>,
-    /// Line to be pushed in place of the doorbell that is due.
+    /// Line to be pushed before the doorbell that is due.
     line_due: Option<push::Line>,
-    /// Whether the last descriptor was pushed, and nothing shows yet that its line has come.
-    is_push_unseen: bool,
     /// Whether the engine has been told to stop for good.
     is_closed: bool,
     /// Descriptors of the last batch that are not written yet.
@@ -122,9 +120,9 @@ impl fmt::Debug for Channel {
 
 impl Channel {
     /// Posts transfers: writes descriptors, then rings the doorbell once. A single descriptor with
-    /// nothing before it in flight is pushed instead, where the channel [`pushes`](Self::pushes). A batch longer than the
-    /// engine's prefetch gets an early doorbell as soon as that much is written. Posts all or
-    /// nothing. Waits for room if transfers in flight fill the ring or table.
+    /// nothing before it in flight is pushed first, where the channel [`pushes`](Self::pushes). A
+    /// batch longer than the engine's prefetch gets an early doorbell as soon as that much is
+    /// written. Posts all or nothing. Waits for room if transfers in flight fill the ring or table.
     ///
     /// # Errors
     /// An invalid transfer (empty, beyond its buffer, not aligned to 4 B, already in flight, of the

@@ -84,8 +84,9 @@ pub struct ChannelOptions {
     /// C2H in packet mode: the engine drops packets for which nothing is posted, and counts them.
     /// Otherwise the stream waits.
     pub drop_packets: bool,
-    /// Push a single descriptor with its doorbell while nothing else is in flight, where engine and
-    /// platform can: see [`pushes`](crate::Channel::pushes). Not with packets or the card's memory.
+    /// Push a single descriptor ahead of its doorbell while nothing else is in flight, where engine
+    /// and platform can: see [`pushes`](crate::Channel::pushes). Not with packets or the card's
+    /// memory.
     #[default(true)]
     pub push: bool,
     /// Transfers of one post for each status block that reports them, from 1: the last of a post
@@ -206,7 +207,7 @@ pub struct Statistics {
     pub descriptors: u64,
     /// Doorbells rung.
     pub doorbells: u64,
-    /// Descriptors pushed with their doorbells.
+    /// Descriptors pushed ahead of their doorbells.
     pub pushed: u64,
     /// Restarts of the channel.
     pub restarts: u64,

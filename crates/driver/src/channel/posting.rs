@@ -72,9 +72,9 @@ impl Channel {
         self.has_unposted = false;
         self.unwritten = tail;
         // From here on the transfers are posted, even if this future is dropped.
-        let doorbells = self.statistics.doorbells;
+        let told = self.statistics.doorbells + self.statistics.pushed;
         if let Err(error) = self.ring_doorbell().await {
-            if self.statistics.doorbells == doorbells {
+            if self.statistics.doorbells + self.statistics.pushed == told {
                 self.retract(tickets.len());
                 return Err(error);
             }
@@ -399,20 +399,17 @@ impl Channel {
         tickets
     }
 
-    /// Rings the doorbell if due, or pushes the line in its place. Rings twice if some of the batch
+    /// Rings the doorbell if due, behind the line if there is one. Rings twice if some of the batch
     /// must still be written.
     pub(super) async fn ring_doorbell(&mut self) -> Result<()> {
         if !self.doorbell_due {
             return Ok(());
         }
-        self.is_push_unseen = false;
         // Taken first: if this future is dropped the next one rings the doorbell, and a line that
         // comes late is not the next descriptor.
         if let Some(line) = self.line_due.take() {
             self.push(&line).await?;
-            (self.doorbell_due, self.is_push_unseen) = (false, true);
             self.statistics.pushed += 1;
-            return Ok(());
         }
         if !self.unwritten.is_empty() {
             let (unwritten, posted) = (self.unwritten.len() as u64, self.posted);

@@ -2,12 +2,11 @@
 //! Pushed descriptors: the descriptor of a small post goes to the engine with its doorbell, in one
 //! line of 64 B, and is not fetched. `docs/engine.md`, "Pushed descriptors".
 //!
-//! The ring has each pushed descriptor too, and a line is pushed only while nothing else is in
-//! flight. So a line that is lost costs time alone: the next post rings the doorbell, and a wait
-//! looks at the doorbell soon.
+//! The ring has each pushed descriptor too, and the doorbell is rung behind the line. So a line
+//! that is lost, or that the processor sends in parts, costs the fetch that it would have saved and
+//! nothing else: nobody waits for ever, neither for this channel nor for one that it feeds.
 
 use crosslane_host::{Bus, DmaMemory, HostWork, Mapping};
-use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine;
 use crosslane_regs::push_line::{self, control};
 
@@ -23,10 +22,6 @@ use crate::window::{Contents, LINE_BYTES, Window, WindowOptions};
 const PUSH_BAR: u8 = 4;
 /// Most bytes of data that go with a pushed descriptor in its line.
 pub const INLINE_BYTES: u64 = push_line::DATA.bytes as u64;
-/// Time without news of a pushed descriptor before a wait reads the doorbell: longer than most
-/// small transfers take, and short beside the look for other faults. A processor may have pushed
-/// the line in parts, which the engine drops.
-pub(super) const PUSH_LOOK: Picoseconds = Picoseconds::from_us(50);
 
 /// A whole line.
 pub(super) type Line = [u8; LINE_BYTES as usize];

@@ -91,7 +91,6 @@ impl Channel {
             doorbell_due: false,
             line,
             line_due: None,
-            is_push_unseen: false,
             unwritten: Vec::new(),
             has_unposted: false,
             is_closed: false,

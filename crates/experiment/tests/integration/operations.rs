@@ -2,10 +2,12 @@
 //! Single small operations in a lab: exact, as its time is simulated.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{CardLink, OperationOptions, operations, published_read};
+use crosslane_experiment::{
+    CardLink, OperationOptions, operation_rates, operations, published_read,
+};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::HostId;
-use crosslane_results::OperationRow;
+use crosslane_results::{OperationRate, OperationRow};
 
 fn measured(lab: &str, card: &str, options: &OperationOptions) -> Vec<OperationRow> {
     let lab = Lab::load(lab).unwrap();
@@ -110,9 +112,28 @@ fn pushed_operations_follow_from_constants_of_the_lab() {
     // What is wanted of it: a read within 1.5 us, inline data within 1 us. The ring fetches.
     let data = |what: &str| row(&rows, what).data_ps.unwrap();
     let found = ["DMA read, pushed", "inline data, pushed", "DMA write, pushed"].map(data);
-    assert_eq!(found, [729_000, 204_000, 500_000]);
+    assert_eq!(found.map(|ps| ps / 1_000), [727, 203, 499]);
     let fetch = terms("DMA read, ring")[1].1 + terms("DMA read, ring")[2].1;
     assert!(data("DMA read, ring") - found[0] > fetch - wire(64));
+}
+
+/// Writes fill the link towards the host. Reads share theirs with their descriptors and with Acks.
+#[test]
+fn small_operations_in_flight_fill_the_link() {
+    let lab = Lab::load("pciebench:crosslane").unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    let (bus, link) = (simulation.bus(HostId(0)), CardLink::of(&simulation, "nfp"));
+    let run = simulation.run("rates", async {
+        let device = Device::open_by_name(bus.clone(), "nfp").await.unwrap();
+        operation_rates(&device, link.as_ref(), &OperationOptions::default()).await.unwrap()
+    });
+    let rates = run.unwrap();
+    let figure = |rate: &OperationRate| {
+        let share = rate.link_share.unwrap();
+        ((rate.per_second() / 1e6) as u32, (share * 100.0) as u32)
+    };
+    // 84 million writes are wanted: 90 % of the link with headers of 3 DW, and these have 4 DW.
+    assert_eq!(rates.iter().map(figure).collect::<Vec<_>>(), [(85, 98), (58, 89)]);
 }
 
 /// The lab's constants, in picoseconds: 100 ns in and out of each port, 1 ns of flight, clocks of
