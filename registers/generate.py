@@ -26,6 +26,7 @@ RUST_MAPS = {
     "memory_card": "memory_card.rdl",
     "table_descriptor": "descriptors.rdl",
     "ring_descriptor": "descriptors.rdl",
+    "push_line": "descriptors.rdl",
     "status_block": "descriptors.rdl",
     "network_processor": "network_processor.rdl",
     "network_request": "descriptors.rdl",

@@ -24,6 +24,7 @@ TITLES = {
     "network_processor": ("Network processor", "network-processor.md"),
     "table_descriptor": ("Entry of a descriptor table", "engine.md"),
     "ring_descriptor": ("Entry of a descriptor ring", "engine.md"),
+    "push_line": ("Line of the push aperture", "engine.md"),
     "status_block": ("Status block of a channel", "engine.md"),
     "network_request": ("Request of the network processor", "network-processor.md"),
     "network_notification": ("Notification of the network processor", "network-processor.md"),

@@ -178,6 +178,37 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t length;
 } put_control_t;
 
+// reg - push_line::control
+#define PUSH_LINE__CONTROL__INTERRUPT_bm 0x1
+#define PUSH_LINE__CONTROL__INTERRUPT_bp 0
+#define PUSH_LINE__CONTROL__INTERRUPT_bw 1
+#define PUSH_LINE__CONTROL__STATUS_bm 0x2
+#define PUSH_LINE__CONTROL__STATUS_bp 1
+#define PUSH_LINE__CONTROL__STATUS_bw 1
+#define PUSH_LINE__CONTROL__AWAIT_CREDIT_bm 0x4
+#define PUSH_LINE__CONTROL__AWAIT_CREDIT_bp 2
+#define PUSH_LINE__CONTROL__AWAIT_CREDIT_bw 1
+#define PUSH_LINE__CONTROL__INLINE_bm 0x8
+#define PUSH_LINE__CONTROL__INLINE_bp 3
+#define PUSH_LINE__CONTROL__INLINE_bw 1
+#define PUSH_LINE__CONTROL__BYTES_bm 0xffffff00
+#define PUSH_LINE__CONTROL__BYTES_bp 8
+#define PUSH_LINE__CONTROL__BYTES_bw 24
+
+// mem - push_line::data
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t mem[12];
+} push_line__data_t;
+
+// addrmap - push_line
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t posted;
+    uint32_t control;
+    uint32_t address_low;
+    uint32_t address_high;
+    push_line__data_t data;
+} push_line_t;
+
 
 
 #ifdef __cplusplus

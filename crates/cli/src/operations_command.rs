@@ -3,7 +3,9 @@
 //! data.
 
 use clap::Args;
-use crosslane::experiment::{CardLink, OperationOptions, SizeRange, operations, published_read};
+use crosslane::experiment::{
+    CardLink, OperationOptions, SizeRange, operation_rates, operations, published_read,
+};
 use crosslane::open::{DeviceName, Session, SessionOptions};
 use crosslane::results::{Operations, Outcome, SCHEMA};
 use crosslane_report::text::Notes;
@@ -25,13 +27,15 @@ Examples:
   crosslane bench operations --device lab:pciebench --report operations
 
 NAME is lab:LAB/ENDPOINT, vfio-user:SOCKET of a server (`crosslane lab serve`), or vfio:ADDRESS of
-this machine. Operations are made one at a time: DMA reads and writes by a ring and by the engine's
-table, stores into its first receive queue, and register reads. `data` is the time from the
-program's call until the data are at the other end: in the card's stream or receive queue (in labs
-only), or seen in host memory. `at the card` is the part of it from the descriptor at the card on,
-what an operation takes that the card begins itself. `known` ends when the program knows: by the
-status block, for a store by a read behind it. In a lab the typical time is split by the packets on
-the card's link, as an analyzer in its slot would see them. The data of DMA are compared.")]
+this machine. Operations are made one at a time: DMA reads and writes by a ring, by the engine's
+table and pushed with the doorbell (where the card can), stores into its first receive queue, and
+register reads. `data` is the time from the program's call until the data are at the other end: in
+the card's stream or receive queue (in labs only), or seen in host memory. `at the card` is the part
+of it from the descriptor at the card on, what an operation takes that the card begins itself.
+`known` ends when the program knows: by the status block, for a store by a read behind it. In a lab
+the typical time is split by the packets on the card's link, as an analyzer in its slot would see
+them. The data of DMA are compared. Last come rates, with many DMA writes or reads in flight by a
+ring, and how much of the link TLPs take in the direction of the data.")]
 pub struct OperationsArguments {
     /// The card.
     #[arg(long, value_name = "NAME", value_parser = Known(completions::devices),
@@ -80,10 +84,12 @@ pub fn run(arguments: &OperationsArguments) -> Result<()> {
     let session = Session::open_all(std::slice::from_ref(&name), opening)?;
     let endpoint = &session.cards()[0].endpoint;
     let link = session.simulation().and_then(|simulation| CardLink::of(simulation, endpoint));
-    let rows = run_on(&session, async {
+    let (rows, rates) = run_on(&session, async {
         let cards = session.devices().await?;
-        let rows = operations(&cards[0], link.as_ref(), &options).await;
-        rows.map_err(|error| CommandError::failed(format!("{name}: {error}")))
+        let failed = |error| CommandError::failed(format!("{name}: {error}"));
+        let rows = operations(&cards[0], link.as_ref(), &options).await.map_err(failed)?;
+        let rates = operation_rates(&cards[0], link.as_ref(), &options).await.map_err(failed)?;
+        Ok((rows, rates))
     })?;
     drop(link);
     session.finish()?;
@@ -94,6 +100,7 @@ pub fn run(arguments: &OperationsArguments) -> Result<()> {
         seed: arguments.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         rows,
+        rates,
         published: published_read(),
     });
     print_outcome(&outcome, arguments.shown.json, Notes::default())?;

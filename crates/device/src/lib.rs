@@ -18,6 +18,6 @@ pub mod outside;
 mod parameters;
 
 pub use card_memory::{CardMemoryParameters, Copying};
-pub use engine::Engine;
+pub use engine::{Engine, PUSH_BAR, PUSH_BYTES};
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
 pub use parameters::{EngineParameters, UNLIMITED_COMPLETIONS};

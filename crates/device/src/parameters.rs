@@ -94,6 +94,9 @@ parameters! {
              UNLIMITED_COMPLETIONS],
         /// Whether H2C and C2H channel 0 have a packet mode.
         packets: bool [any; 0],
+        /// Whether each channel has a line in the push aperture, BAR 4, into which the host writes
+        /// a descriptor with its doorbell.
+        push: bool [any; 0],
         ;
         /// Card memory that H2C and C2H channel 0 may use instead of streams; `None` if the engine
         /// has no such mode.

@@ -58,6 +58,8 @@ pub struct Description {
     pub card_copy: bool,
     /// Whether H2C and C2H channel 0 have a packet mode.
     pub packets: bool,
+    /// Whether each channel has a line into which descriptors are pushed with their doorbell.
+    pub push: bool,
     /// Longest payload that it can build, bytes.
     pub max_write_bytes: u32,
     /// Longest read that it can ask for, bytes.
@@ -273,6 +275,7 @@ async fn describe(bus: &AnyBus, access: &Access) -> Result<Description> {
         card_memory: global::sizes::CARD_MEMORY.get(sizes) != 0,
         card_copy: global::sizes::CARD_COPY.get(sizes) != 0,
         packets: global::sizes::PACKETS.get(sizes) != 0,
+        push: global::sizes::PUSH.get(sizes) != 0,
         fetch_batch: read(global::FETCH_BATCH).await?,
         max_write_bytes: read(global::MAX_WRITE).await?,
         max_read_bytes: read(global::MAX_READ).await?,

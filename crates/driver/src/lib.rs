@@ -68,8 +68,8 @@ mod window;
 pub use buffer::Buffer;
 pub use channel::{
     Channel, ChannelCounters, ChannelKind, ChannelOptions, Completed, CompletionLevel,
-    DescriptorSource, Notification, Packet, PacketPart, ReceivedPacket, Statistics, Target, Ticket,
-    Transfer,
+    DescriptorSource, INLINE_BYTES, Notification, Packet, PacketPart, ReceivedPacket, Statistics,
+    Target, Ticket, Transfer,
 };
 pub use connection::{Peer, PeerOptions, ReceiveQueueCounters, ReceiveQueuePolicy};
 pub use device::{CARD_MEMORY_BAR, Description, Device};

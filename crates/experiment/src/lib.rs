@@ -27,6 +27,7 @@ mod measured;
 mod mmio;
 mod neighbour;
 mod nget;
+mod operation_rates;
 mod operations;
 mod options;
 mod overhead;
@@ -66,6 +67,7 @@ pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{
     GetWork, MAX_IN_FLIGHT, NgetMeasured, NgetOptions, NgetOutcome, host_of, nget, nget_on,
 };
+pub use operation_rates::operation_rates;
 pub use operations::{CardLink, OperationOptions, operations, published_read};
 pub use options::{Options, Registration, default_in_flight, default_operations};
 pub use overhead::{OverheadOptions, overhead};

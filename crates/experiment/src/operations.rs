@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use crosslane_driver::{
-    Channel, ChannelKind, ChannelOptions, Contents, DescriptorSource, Device, LINE_BYTES,
-    StreamSource, Target, Transfer, Window, WindowOptions,
+    Channel, ChannelKind, ChannelOptions, Contents, DescriptorSource, Device, INLINE_BYTES,
+    LINE_BYTES, StreamSource, Target, Transfer, Window, WindowOptions,
 };
 use crosslane_fabric::LinkDirection;
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
@@ -57,6 +57,21 @@ setters!(OperationOptions {
     with_timeout(timeout: impl Into<Picoseconds>),
 });
 
+impl OperationOptions {
+    /// Checks that the operations are possible.
+    pub(crate) fn check(&self) -> Result<()> {
+        let is_possible = |bytes: &u64| SIZES.contains(bytes) && bytes.is_multiple_of(8);
+        if let Some(bytes) = self.sizes.iter().find(|bytes| !is_possible(bytes)) {
+            let problem = format!("operations of {bytes} B: a multiple of 8 B from 8 to 4096");
+            return Err(ExperimentError::refused("operations", problem));
+        }
+        if self.rounds == 0 {
+            return Err(ExperimentError::refused("operations", "at least one of each is needed"));
+        }
+        Ok(())
+    }
+}
+
 /// The shortest published time of a device's own read of 64 B of host memory, for comparison.
 pub fn published_read() -> PublishedTime {
     PublishedTime {
@@ -71,15 +86,15 @@ pub fn published_read() -> PublishedTime {
 
 /// TLP on the card's link.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    kind: TlpKind,
-    is_down: bool,
+pub(crate) struct Seen {
+    pub kind: TlpKind,
+    pub is_down: bool,
     /// Time from which it could have been sent.
     ready: Picoseconds,
     /// Time of its first byte on the link.
-    begin: Picoseconds,
+    pub begin: Picoseconds,
     /// Time at which its last byte left.
-    end: Picoseconds,
+    pub end: Picoseconds,
 }
 
 /// The link of a card in a lab, whose packets split the time of an operation. It takes the trace of
@@ -116,8 +131,13 @@ impl<'a> CardLink<'a> {
         })
     }
 
-    fn forget(&self) {
+    pub(crate) fn forget(&self) {
         lock(&self.seen).clear();
+    }
+
+    /// Returns the packets since it last forgot them.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        lock(&self.seen).clone()
     }
 }
 
@@ -127,10 +147,50 @@ impl Drop for CardLink<'_> {
     }
 }
 
+/// Way of a descriptor to the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Ring,
+    Table,
+    /// With its doorbell.
+    Pushed,
+    /// With its doorbell, and the data with it.
+    Inline,
+}
+
+impl Way {
+    fn options(self) -> ChannelOptions {
+        let ring =
+            ChannelOptions::default().with_descriptors(DescriptorSource::Ring { entries: 16 });
+        match self {
+            Self::Ring => ring.with_push(false),
+            Self::Table => ring.with_descriptors(DescriptorSource::Table),
+            Self::Pushed | Self::Inline => ring,
+        }
+    }
+
+    /// Returns the sizes, of those asked for, at which a channel of a kind uses this way; for data
+    /// inline the most that fits if none does.
+    fn sizes(self, kind: ChannelKind, asked: &[u64]) -> Vec<u64> {
+        let is_read = kind == ChannelKind::H2c;
+        let fits = |bytes: &&u64| **bytes <= INLINE_BYTES;
+        match self {
+            Self::Ring | Self::Table => asked.to_vec(),
+            Self::Pushed if is_read => asked.iter().filter(|bytes| !fits(bytes)).copied().collect(),
+            Self::Pushed => asked.to_vec(),
+            Self::Inline if !is_read => Vec::new(),
+            Self::Inline if asked.iter().any(|bytes| fits(&bytes)) => {
+                asked.iter().filter(fits).copied().collect()
+            }
+            Self::Inline => vec![INLINE_BYTES],
+        }
+    }
+}
+
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Dma(ChannelKind, DescriptorSource),
+    Dma(ChannelKind, Way),
     Store(Mapping),
     RegisterRead,
 }
@@ -138,10 +198,15 @@ enum Kind {
 impl Kind {
     fn name(self) -> String {
         match self {
-            Self::Dma(kind, source) => {
-                let way = if kind == ChannelKind::H2c { "read" } else { "write" };
-                let place = if source == DescriptorSource::Table { "table" } else { "ring" };
-                format!("DMA {way}, {place}")
+            Self::Dma(_, Way::Inline) => "inline data, pushed".to_owned(),
+            Self::Dma(kind, way) => {
+                let direction = if kind == ChannelKind::H2c { "read" } else { "write" };
+                let way = match way {
+                    Way::Ring => "ring",
+                    Way::Table => "table",
+                    Way::Pushed | Way::Inline => "pushed",
+                };
+                format!("DMA {direction}, {way}")
             }
             Self::Store(Mapping::Uncached) => "store, uncached".to_owned(),
             Self::Store(Mapping::WriteCombined) => "store, write-combined".to_owned(),
@@ -180,8 +245,9 @@ impl Moments {
     }
 }
 
-/// Measures DMA reads and writes by ring and table, stores into a receive queue, and register
-/// reads, one at a time. The data of DMA are compared. `link` splits the times, in a lab.
+/// Measures DMA reads and writes by ring, by table and pushed, as the card can, stores into a
+/// receive queue, and register reads, one at a time. The data of DMA are compared. `link` splits
+/// the times, in a lab.
 ///
 /// # Errors
 /// Impossible options, a failure of the run, and [`ExperimentError::Refused`] where data are not
@@ -191,21 +257,19 @@ pub async fn operations(
     link: Option<&CardLink<'_>>,
     options: &OperationOptions,
 ) -> Result<Vec<OperationRow>> {
-    let is_possible = |bytes: &u64| SIZES.contains(bytes) && bytes.is_multiple_of(8);
-    if let Some(bytes) = options.sizes.iter().find(|bytes| !is_possible(bytes)) {
-        let problem = format!("operations of {bytes} B: a multiple of 8 B from 8 to 4096");
-        return Err(ExperimentError::refused("operations", problem));
-    }
-    if options.rounds == 0 {
-        return Err(ExperimentError::refused("operations", "at least one of each is needed"));
-    }
+    options.check()?;
     let bench = Bench { device, link, options };
     let mut rows = Vec::new();
-    let (ring, table) = (DescriptorSource::Ring { entries: 16 }, DescriptorSource::Table);
-    let sources = [Some(ring), (device.description().table_entries > 0).then_some(table)];
+    let description = device.description();
+    let has = |way: &Way| match way {
+        Way::Ring => true,
+        Way::Table => description.table_entries > 0,
+        Way::Pushed | Way::Inline => description.push,
+    };
     for kind in [ChannelKind::H2c, ChannelKind::C2h] {
-        for source in sources.into_iter().flatten() {
-            rows.extend(bench.dma(kind, source).await?);
+        let ways = [Way::Ring, Way::Table, Way::Pushed, Way::Inline];
+        for way in ways.into_iter().filter(has) {
+            rows.extend(bench.dma(kind, way).await?);
         }
     }
     for mapping in [Mapping::Uncached, Mapping::WriteCombined] {
@@ -234,7 +298,7 @@ impl Bench<'_> {
 
     /// Returns the packets on the card's link since the beginning of the operation.
     fn seen(&self) -> Vec<Seen> {
-        self.link.map_or_else(Vec::new, |link| lock(&link.seen).clone())
+        self.link.map_or_else(Vec::new, CardLink::seen)
     }
 
     /// Returns the row of some operations: the terms are those of one that took the median.
@@ -254,14 +318,18 @@ impl Bench<'_> {
         }
     }
 
-    /// Rows of DMA, one for each size.
-    async fn dma(&self, kind: ChannelKind, source: DescriptorSource) -> Result<Vec<OperationRow>> {
+    /// Rows of DMA, one for each size; none if the platform does not let it push.
+    async fn dma(&self, kind: ChannelKind, way: Way) -> Result<Vec<OperationRow>> {
         let device = self.device;
-        let options = ChannelOptions::default().with_descriptors(source);
+        let is_pushed = matches!(way, Way::Pushed | Way::Inline);
         device.user().route(StreamSource::Generator, StreamSource::Generator).await?;
         let mut rows = Vec::new();
-        for &bytes in &self.options.sizes {
-            let mut channel = device.channel(kind, 0, options).await?;
+        for bytes in way.sizes(kind, &self.options.sizes) {
+            let mut channel = device.channel(kind, 0, way.options()).await?;
+            if is_pushed && !channel.pushes() {
+                channel.close().await?;
+                return Ok(rows);
+            }
             let mut errors = DataErrors::default();
             let seed = self.options.seed;
             match kind {
@@ -278,8 +346,8 @@ impl Bench<'_> {
                 let deadline = Picoseconds(self.now().0.saturating_add(self.options.timeout.0));
                 let transfer = Transfer::new(Target::Buffer(buffer.clone(), 0..bytes), deadline);
                 timed.push(match kind {
-                    ChannelKind::H2c => self.read(&mut channel, source, transfer).await?,
-                    _ => self.write(&mut channel, source, transfer).await?,
+                    ChannelKind::H2c => self.read(&mut channel, way, transfer).await?,
+                    _ => self.write(&mut channel, way, transfer).await?,
                 });
                 if kind == ChannelKind::C2h {
                     compare(&buffer, 0, bytes, seed, first, &mut errors)?;
@@ -292,7 +360,7 @@ impl Bench<'_> {
             }
             channel.close().await?;
             buffer.unregister().await?;
-            let kind = Kind::Dma(kind, source);
+            let kind = Kind::Dma(kind, way);
             if errors.words > 0 {
                 let (place, words) = (device.function().name.clone(), errors.words);
                 let problem = format!(
@@ -307,24 +375,23 @@ impl Bench<'_> {
     }
 
     /// Makes one DMA read.
-    async fn read(
-        &self,
-        channel: &mut Channel,
-        source: DescriptorSource,
-        transfer: Transfer,
-    ) -> Result<Timed> {
+    async fn read(&self, channel: &mut Channel, way: Way, transfer: Transfer) -> Result<Timed> {
         let begun = self.begin();
         channel.transfer(transfer).await?;
         let done = self.now();
         let Some(link) = self.link else { return Ok(only_done(done.since(begun))) };
-        let (mut moments, reads, seen) = self.until_data(begun, source, TlpKind::MemoryRead)?;
-        let answer = last(&seen, TlpKind::CompletionData, true)?;
+        let (mut moments, reads, seen) = self.until_data(begun, way, TlpKind::MemoryRead)?;
         let status = last(&seen, TlpKind::MemoryWrite, false)?;
         // The status block is built when the data are in the stream.
         let data = Picoseconds(status.ready.0 - link.transmit.0);
         let card = data.since(moments.all[moments.all.len() - 2].1);
+        if way == Way::Inline {
+            // Nothing is read: the first TLP of the card is the status block.
+            moments.all.pop();
+        } else {
+            moments.all.push((reads, last(&seen, TlpKind::CompletionData, true)?.end));
+        }
         moments.all.extend([
-            (reads, answer.end),
             ("card, to the stream", data),
             ("status leaves", status.end),
             ("status to the program", done),
@@ -334,12 +401,7 @@ impl Bench<'_> {
     }
 
     /// Makes one DMA write.
-    async fn write(
-        &self,
-        channel: &mut Channel,
-        source: DescriptorSource,
-        transfer: Transfer,
-    ) -> Result<Timed> {
+    async fn write(&self, channel: &mut Channel, way: Way, transfer: Transfer) -> Result<Timed> {
         let Target::Buffer(buffer, part) = &transfer.target else {
             return Err(ExperimentError::failed("a write without a buffer"));
         };
@@ -362,7 +424,7 @@ impl Bench<'_> {
         if self.link.is_none() {
             return Ok(Timed { data: data_span, ..only_done(span) });
         }
-        let (mut moments, writes, seen) = self.until_data(begun, source, TlpKind::MemoryWrite)?;
+        let (mut moments, writes, seen) = self.until_data(begun, way, TlpKind::MemoryWrite)?;
         let card = data.since(moments.all[moments.all.len() - 2].1);
         let mut sent = seen.iter().filter(|tlp| tlp.kind == TlpKind::MemoryWrite && !tlp.is_down);
         // The status block is the last.
@@ -381,7 +443,7 @@ impl Bench<'_> {
     fn until_data(
         &self,
         begun: Picoseconds,
-        source: DescriptorSource,
+        way: Way,
         data: TlpKind,
     ) -> Result<(Moments, &'static str, Vec<Seen>)> {
         let mut seen = self.seen();
@@ -389,11 +451,21 @@ impl Bench<'_> {
         let up = |tlp: &&Seen| !tlp.is_down;
         let first = *seen.iter().find(up).ok_or_else(|| unseen("request"))?;
         let is_store = |tlp: &&Seen| tlp.is_down && tlp.kind == TlpKind::MemoryWrite;
-        let doorbell = seen.iter().rfind(|tlp| is_store(tlp) && tlp.begin < first.begin).copied();
+        let mut stores = seen.iter().filter(|tlp| is_store(tlp) && tlp.begin < first.begin);
+        let doorbell = match way {
+            Way::Ring | Way::Table => stores.next_back(),
+            // The line; the doorbell is behind it.
+            Way::Pushed | Way::Inline => stores.next(),
+        };
+        let doorbell = doorbell.copied();
         let doorbell = doorbell.ok_or_else(|| unseen("doorbell"))?;
-        let mut all = vec![("call to the doorbell", doorbell.end)];
+        let call = match way {
+            Way::Ring | Way::Table => "call to the doorbell",
+            Way::Pushed | Way::Inline => "call to the line",
+        };
+        let mut all = vec![(call, doorbell.end)];
         let mut head = first;
-        if source != DescriptorSource::Table {
+        if way == Way::Ring {
             let behind = |tlp: &&Seen| up(tlp) && tlp.begin > first.begin && tlp.kind == data;
             head = *seen.iter().find(behind).ok_or_else(|| unseen("request for data"))?;
             let is_answer = |tlp: &&Seen| tlp.is_down && tlp.kind == TlpKind::CompletionData;

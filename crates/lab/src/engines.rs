@@ -71,6 +71,9 @@ fn card_of(
     if engine.descriptor_gap > Picoseconds::ZERO {
         return not_so("a gap follows each descriptor");
     }
+    if engine.push {
+        return not_so("descriptors are pushed with the doorbell (key push)");
+    }
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }
@@ -118,6 +121,10 @@ mod tests {
         let endpoint = &document.file().endpoints[0];
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
         assert!(error.contains("headers go through the datapath"), "{error}");
+        let pushing = crate::open("pciebench:crosslane").unwrap();
+        let endpoint = &pushing.file().endpoints[0];
+        let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
+        assert!(error.contains("descriptors are pushed with the doorbell"), "{error}");
     }
 
     #[test]

@@ -485,6 +485,7 @@ impl Card {
         named.set_item("card_memory", found.card_memory)?;
         named.set_item("card_copy", found.card_copy)?;
         named.set_item("packets", found.packets)?;
+        named.set_item("push", found.push)?;
         named.set_item("max_write_bytes", found.max_write_bytes)?;
         named.set_item("max_read_bytes", found.max_read_bytes)?;
         named.set_item("clock_ps", found.clock.0)?;

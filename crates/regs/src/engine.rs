@@ -68,6 +68,8 @@ pub mod global {
             TAGS[10:0],
             /// Descriptors of each table.
             TABLE_ENTRIES[27:16],
+            /// Each channel has a line in the push aperture, BAR4. The gateware has none.
+            PUSH[28],
             /// The first H2C and the first C2H channel have a packet mode.
             PACKETS[29],
             /// The first C2H channel also copies within the card's memory. The gateware does not.
@@ -307,6 +309,12 @@ pub mod channel {
         /// Packets of which only the first part was written, for lack of a descriptor or because
         /// the stream's source was restarted. Read-only. Only in H2C, C2H.
         PACKETS_TRUNCATED = 0x98;
+        /// Descriptors taken from the channel's line of the push aperture, without a fetch.
+        /// Read-only.
+        PUSHED = 0x9c;
+        /// Writes to the channel's line that were dropped: not a whole line, not the next
+        /// descriptor, or a channel that takes none. Read-only.
+        PUSHES_DROPPED = 0xa0;
     }
 }
 

@@ -10,6 +10,7 @@ pub mod memory_card;
 pub mod network_notification;
 pub mod network_processor;
 pub mod network_request;
+pub mod push_line;
 pub mod put_control;
 pub mod ring_descriptor;
 pub mod status_block;

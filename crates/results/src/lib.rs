@@ -68,8 +68,8 @@ pub use links::{Account, DirectionLoad, IDLE_REASONS, IommuUse, Link, LinkShares
 pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
 pub use reproduction::{Explained, Reproduction, Row};
 pub use rows::{
-    OperationRow, Operations, Overhead, OverheadRow, PacketRow, Packets, Parameter, PublishedTime,
-    Sweep, SweepRow, Term,
+    OperationRate, OperationRow, Operations, Overhead, OverheadRow, PacketRow, Packets, Parameter,
+    PublishedTime, Sweep, SweepRow, Term,
 };
 pub use torture::{FailedSeed, Torture, TortureEvents};
 pub use validation::{ComparedRow, Influence, RowErrors, ValidatedRow, ValidatedSet, Validation};

@@ -62,6 +62,9 @@ pub struct Operations {
     pub version: String,
     /// The operations.
     pub rows: Vec<OperationRow>,
+    /// Rates with many operations in flight; empty where none were measured.
+    #[serde(default)]
+    pub rates: Vec<OperationRate>,
     /// A published time to compare with.
     pub published: PublishedTime,
 }
@@ -87,6 +90,29 @@ pub struct OperationRow {
     /// Parts of the typical time, in their order; empty outside a lab.
     #[serde(default)]
     pub terms: Vec<Term>,
+}
+
+/// Rate of small operations of one kind and size, many in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRate {
+    /// The operation.
+    pub what: String,
+    /// Bytes of an operation.
+    pub bytes: u64,
+    /// Number of operations.
+    pub operations: u64,
+    /// Time from the first operation's TLP to the end of the last, by the card's timers.
+    pub ps: u64,
+    /// Share of that time in which TLPs were on the link in the direction of the data; `None`
+    /// outside a lab.
+    pub link_share: Option<f64>,
+}
+
+impl OperationRate {
+    /// Operations a second.
+    pub fn per_second(&self) -> f64 {
+        self.operations as f64 / self.ps.max(1) as f64 * 1e12
+    }
 }
 
 /// Part of the time of an operation.

@@ -80,6 +80,35 @@ impl LabText {
         }
     }
 
+    /// Gives the engines of a generated lab push apertures, and its processors combining buffers.
+    pub(crate) fn add_push(&mut self, rng: &mut Random) {
+        if self.variant.is_some() || self.name != "generated" {
+            return;
+        }
+        let line = format!("push = {{ value = true, {SOURCE} }}\n");
+        self.text = self.text.replace(".engine]\n", &format!(".engine]\n{line}"));
+        let mut tables = String::new();
+        let mut constant = |tables: &mut String, key: &str, from: &[&str]| {
+            let value = pick(rng, from);
+            tables.push_str(&format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+        };
+        let heads = self.text.lines().filter_map(|line| line.strip_suffix(".engine]"));
+        for part in heads {
+            tables.push_str(&format!("\n{part}.bar4]\n"));
+            let kinds = ["\"memory64-prefetchable\"", "\"memory32-prefetchable\""];
+            constant(&mut tables, "decodes", &kinds);
+            constant(&mut tables, "size_bytes", &["4096", "65_536"]);
+        }
+        tables.push_str("\n[part.host.cpu.combining]\n");
+        constant(&mut tables, "buffers", &["1", "2", "10"]);
+        constant(&mut tables, "store_ns", &["1", "3"]);
+        constant(&mut tables, "fence_ns", &["0", "20"]);
+        let mut width = String::new();
+        constant(&mut width, "widest_store_bytes", &["8", "16", "32", "64"]);
+        self.text = self.text.replace("[part.host.cpu]\n", &format!("[part.host.cpu]\n{width}"));
+        self.text.push_str(&tables);
+    }
+
     /// Gives the lab's hosts two sockets, with root ports and buffers on either; and perhaps a pair
     /// of root ports a rule of its own.
     pub(crate) fn add_sockets(&mut self, rng: &mut Random) {
@@ -264,6 +293,23 @@ mod tests {
             assert!(lab.file().hosts.iter().all(|host| host.part.parameters.iommu.is_some()));
         }
         assert_eq!(part_of_kind("[part.a]\nkind = \"b\"\n", "c"), None);
+    }
+
+    #[test]
+    fn push_apertures_are_added_to_generated_labs() {
+        let mut engines = 0;
+        for seed in 0..100 {
+            let plain = LabText::random(&mut Random::with_seed(seed));
+            let mut text = plain.clone();
+            text.add_push(&mut Random::with_seed(seed));
+            let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
+            lab.build_engines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+            let parts = lab.file().endpoints.iter().filter_map(|endpoint| endpoint.part.engine);
+            let pushing = parts.filter(|engine| engine.push).count();
+            assert_eq!(pushing > 0, plain.name == "generated", "{seed}");
+            engines += pushing;
+        }
+        assert!(engines > 100, "{engines}");
     }
 
     #[test]

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
-    DriverError, Notification, Peer, PeerOptions, StreamSource, Target, Ticket, Transfer,
+    DriverError, INLINE_BYTES, Notification, Peer, PeerOptions, StreamSource, Target, Ticket,
+    Transfer,
 };
 use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize};
@@ -369,6 +370,11 @@ impl Line {
     fn spoil(&mut self, parts: &[Range<u64>]) {
         let index = self.rng.usize(..parts.len());
         let part = &parts[index];
+        // Data that go to the engine with their descriptor are not read.
+        let pushes = self.channel.as_ref().is_some_and(Channel::pushes);
+        if pushes && part.end - part.start <= INLINE_BYTES {
+            return;
+        }
         let offset = 4 * self.rng.u64(..(part.end - part.start) / 4);
         let number = self.own.trailing_zeros() as usize;
         // While its tag is kept out of use: even later, it might be taken for another read's

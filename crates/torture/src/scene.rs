@@ -41,6 +41,13 @@ const SOCKET_SEEDS: u64 = 19;
 /// See [`SOCKET_SEEDS`]. No older seed that proves a mutation or once failed leaves it.
 const SOCKET_SEED: u64 = 15;
 
+/// One seed in this many pushes descriptors, where its lab is a generated one: those that leave
+/// [`PUSH_SEED`]. No older seed that proves a mutation or once failed is among them. Random numbers
+/// are a stream of their own here too.
+const PUSH_SEEDS: u64 = 23;
+/// See [`PUSH_SEEDS`].
+const PUSH_SEED: u64 = 19;
+
 /// Converts microseconds.
 pub(crate) const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
@@ -272,6 +279,9 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
             if has_packets(seed) {
                 lab.add_packets();
             }
+            if seed % PUSH_SEEDS == PUSH_SEED {
+                lab.add_push(&mut stream(seed, Stream::Push));
+            }
             lab
         }
     }
@@ -289,6 +299,7 @@ pub(crate) enum Stream {
     Aimed,
     Sockets,
     Packets,
+    Push,
 }
 
 /// Returns a stream of random numbers of a seed.
@@ -299,6 +310,7 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
         Stream::Aimed => !seed,
         Stream::Sockets => (!seed).rotate_left(32),
         Stream::Packets => (!seed).rotate_left(16),
+        Stream::Push => (!seed).rotate_left(48),
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };
     Random::with_seed(number).fork()

@@ -11,6 +11,7 @@ use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::{Field, ring_descriptor};
 
 use super::packets::{PacketCounters, PacketState};
+use super::push::Pushed;
 use crate::kit::RegisterFile;
 
 /// Returns the largest power of two up to `value`; 1 for 0.
@@ -134,6 +135,8 @@ pub(super) struct Counters {
     pub tlps: u32,
     pub fetched: u32,
     pub packets: PacketCounters,
+    pub pushed: u32,
+    pub pushes_dropped: u32,
     pub first_ps: Option<u64>,
     pub last_ps: u64,
     pub idle_ps: [u64; Wait::COUNT],
@@ -187,6 +190,8 @@ pub(super) struct Channel {
     posted_last: (u32, u64),
     /// Descriptors fetched and not taken up, and when each arrived: up to two batches.
     pub waiting: VecDeque<(Descriptor, u64)>,
+    /// Pushed descriptor, which is the next to be taken up. None is fetched meanwhile.
+    pub pushed: Option<Pushed>,
     /// Tags of descriptor fetches, in order.
     pub fetches: VecDeque<u16>,
     pub current: Option<Current>,
@@ -428,6 +433,7 @@ impl Channel {
     /// Discards all work in progress.
     fn forget(&mut self) {
         self.waiting.clear();
+        self.pushed = None;
         self.fetches.clear();
         self.current = None;
         self.packet.record = None;
@@ -493,8 +499,9 @@ impl Channel {
         counters.idle_at_last_ps = idle_ps;
     }
 
-    /// Records a burst copied within the card's memory.
-    pub fn note_burst(&mut self, now_ps: u64) {
+    /// Records the beginning of data for which no TLP is sent: a burst copied within the card's
+    /// memory, or data from the push aperture.
+    pub fn note_begin(&mut self, now_ps: u64) {
         if self.counters.first_ps.is_none() {
             let idle_ps = self.all_idle_ps(now_ps);
             let counters = &mut self.counters;

@@ -27,12 +27,12 @@ struct Fetch {
     descriptors: u32,
 }
 
-fn word(bytes: &[u8], offset: u32) -> u32 {
+pub(super) fn word(bytes: &[u8], offset: u32) -> u32 {
     let at = offset as usize;
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn wide(low: u32, high: u32) -> u64 {
+pub(super) fn wide(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -87,7 +87,7 @@ impl Engine {
 
     /// Returns the capacity of a channel's ring or table in descriptors; `None` if it has none or
     /// its length is invalid.
-    fn places(&self, index: usize) -> Option<u32> {
+    pub(super) fn places(&self, index: usize) -> Option<u32> {
         let channel = &self.channels[index];
         match channel.source()? {
             DescriptorSource::Table => {
@@ -107,6 +107,9 @@ impl Engine {
     pub(super) fn begins_ps(&self, index: usize) -> Option<u64> {
         let channel = &self.channels[index];
         let since_ps = match channel.source()? {
+            DescriptorSource::Table | DescriptorSource::Ring if channel.pushed.is_some() => {
+                channel.pushed.as_ref()?.since_ps
+            }
             DescriptorSource::Table if channel.posted() != 0 => channel.posted_ps(channel.begun),
             DescriptorSource::Ring => channel.waiting.front()?.1,
             DescriptorSource::CommandPort if self.command_waits(index) => self.command_since_ps(),
@@ -173,6 +176,7 @@ impl Engine {
         // Descriptors fetched earlier come first.
         if let Some(fault) = channel.fault
             && channel.waiting.is_empty()
+            && channel.pushed.is_none()
         {
             if channel.has_finished() {
                 self.stop(index, fault, now_ps);
@@ -194,8 +198,11 @@ impl Engine {
         {
             return;
         }
+        let pushed = channel.pushed.as_ref().filter(|_| from_host);
+        let inline = pushed.and_then(|pushed| pushed.inline);
         let (descriptor, origin) = self.next_descriptor(index);
         let can_be = (!descriptor.is_copied() || self.copies(index))
+            && inline.is_none_or(|_| self.takes_inline(index, &descriptor))
             && self.fits_packets(index, &descriptor);
         let error = if !descriptor.is_good() || !can_be {
             ChannelError::BadDescriptor
@@ -203,7 +210,10 @@ impl Engine {
             port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
             ChannelError::NotBusMaster
         } else {
-            self.begin(index, descriptor, origin);
+            match inline {
+                Some(inline) => self.deliver_inline(index, descriptor, &inline, now_ps),
+                None => self.begin(index, descriptor, origin),
+            }
             return;
         };
         let fault = Fault { error, address: descriptor.address };
@@ -234,7 +244,9 @@ impl Engine {
         let channel = &self.channels[index];
         let most = usize::from(self.parameters.reading_descriptors);
         channel.kind == Kind::H2c
-            && (channel.reading.len() >= most || self.has_packets_enough(index))
+            && (channel.reading.len() >= most
+                || self.has_packets_enough(index)
+                || self.must_wait_inline(index))
     }
 
     /// Returns the next descriptor of a channel, which must exist.
@@ -244,7 +256,10 @@ impl Engine {
         }
         let table = self.table_of(index);
         let channel = &mut self.channels[index];
-        let fetched = channel.waiting.pop_front().map(|(descriptor, _)| descriptor);
+        let fetched = match channel.pushed.take() {
+            Some(pushed) => Some(pushed.descriptor),
+            None => channel.waiting.pop_front().map(|(descriptor, _)| descriptor),
+        };
         let descriptor = fetched.unwrap_or_else(|| {
             let places = u32::from(self.parameters.table_descriptors);
             let entry = (channel.begun % places) as usize;

@@ -509,7 +509,7 @@ impl Engine {
         }
         board.copy(channel.next_address(), bytes, now_ps, stream);
         channel.unread_bytes += bytes;
-        channel.note_burst(now_ps);
+        channel.note_begin(now_ps);
         current.built += bytes;
         let (built, all) = (current.built, current.descriptor.bytes);
         assert!(built <= all, "{built} B are copied, of a descriptor of {all} B");

@@ -10,6 +10,7 @@ mod descriptors;
 mod lanes;
 mod memory;
 mod packets;
+mod push;
 mod read;
 mod registers;
 mod status;
@@ -29,6 +30,7 @@ use channel::{Channel, Fault, Kind};
 use lanes::{Fifo, Lane, Payload, Stalled};
 use memory::Board;
 use packets::Ends;
+pub use push::{PUSH_BAR, PUSH_BYTES};
 use read::Tags;
 use user::User;
 
@@ -200,6 +202,12 @@ impl Engine {
             }
             Arrival::Write(place) if self.is_card_window(place.bar) => {
                 self.write_card(place.offset, header, payload.bytes(port), now_ps);
+                return Taken::Now;
+            }
+            Arrival::Write(place) | Arrival::Poisoned(place)
+                if self.is_push_aperture(place.bar) =>
+            {
+                self.take_push(place.offset, header, payload.bytes(port), now_ps);
                 return Taken::Now;
             }
             Arrival::Write(place) | Arrival::Poisoned(place) => {

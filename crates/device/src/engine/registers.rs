@@ -113,6 +113,7 @@ impl Engine {
             global::SIZES => {
                 global::sizes::TAGS.put(u32::from(p.tags))
                     | global::sizes::TABLE_ENTRIES.put(u32::from(p.table_descriptors))
+                    | global::sizes::PUSH.put(p.push.into())
                     | global::sizes::PACKETS.put(p.packets.into())
                     | global::sizes::CARD_COPY.put(u32::from(p.card_memory.is_some()))
                     | global::sizes::CARD_MEMORY.put(u32::from(p.card_memory.is_some()))
@@ -188,6 +189,8 @@ impl Engine {
             channel::PACKETS => c.counters.packets.moved,
             channel::PACKETS_DROPPED => c.counters.packets.dropped,
             channel::PACKETS_TRUNCATED => c.counters.packets.truncated,
+            channel::PUSHED => c.counters.pushed,
+            channel::PUSHES_DROPPED => c.counters.pushes_dropped,
             channel::CREDIT => c.credit,
             channel::SENT => c.sent,
             _ => c.registers.get(offset),

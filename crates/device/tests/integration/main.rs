@@ -16,5 +16,6 @@ mod outside;
 mod packets;
 mod peers;
 mod pipeline;
+mod push;
 mod rates;
 mod support;

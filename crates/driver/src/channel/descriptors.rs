@@ -90,7 +90,7 @@ pub(super) struct Descriptor {
     pub packet_end: Option<u16>,
 }
 
-fn put(entry: &mut [u8], offset: u32, value: u32) {
+pub(super) fn put(entry: &mut [u8], offset: u32, value: u32) {
     let offset = offset as usize;
     entry[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
 }

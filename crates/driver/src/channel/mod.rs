@@ -10,6 +10,7 @@ mod descriptors;
 mod options;
 mod packets;
 mod posting;
+mod push;
 mod recovery;
 mod setup;
 
@@ -26,6 +27,7 @@ use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::{DriverError, Result, TransferError, TransferFault};
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
+use crate::window::Window;
 use completion::Results;
 use descriptors::{Descriptor, Descriptors, StatusBlock};
 pub use options::{
@@ -33,6 +35,8 @@ pub use options::{
     Notification, Statistics, Target, Ticket, Transfer,
 };
 pub use packets::{Packet, PacketPart, ReceivedPacket};
+use posting::Ready;
+pub use push::INLINE_BYTES;
 use recovery::Cause;
 pub(crate) use setup::payload_on_the_way;
 
@@ -88,6 +92,10 @@ pub struct Channel {
     seen: u32,
     /// Whether the doorbell must still be rung.
     doorbell_due: bool,
+    /// Its line in the push aperture, if it pushes descriptors.
+    line: Option<Window>,
+    /// Line to be pushed before the doorbell that is due.
+    line_due: Option<push::Line>,
     /// Whether the engine has been told to stop for good.
     is_closed: bool,
     /// Descriptors of the last batch that are not written yet.
@@ -111,9 +119,10 @@ impl fmt::Debug for Channel {
 }
 
 impl Channel {
-    /// Posts transfers: writes descriptors, then rings the doorbell once. A batch longer than the
-    /// engine's prefetch gets an early doorbell as soon as that much is written. Posts all or
-    /// nothing. Waits for room if transfers in flight fill the ring or table.
+    /// Posts transfers: writes descriptors, then rings the doorbell once. A single descriptor with
+    /// nothing before it in flight is pushed first, where the channel [`pushes`](Self::pushes). A
+    /// batch longer than the engine's prefetch gets an early doorbell as soon as that much is
+    /// written. Posts all or nothing. Waits for room if transfers in flight fill the ring or table.
     ///
     /// # Errors
     /// An invalid transfer (empty, beyond its buffer, not aligned to 4 B, already in flight, of the
@@ -186,6 +195,10 @@ impl Channel {
             let pair = async |low, high| device.read_pair(base + low, base + high).await;
             let read = async |register| device.read(base + register).await;
             let [packets, packets_dropped, packets_truncated] = self.packet_counters().await?;
+            let [pushed, pushes_dropped] = match self.line {
+                Some(_) => [read(channel::PUSHED).await?, read(channel::PUSHES_DROPPED).await?],
+                None => [0; 2],
+            };
             Ok(ChannelCounters {
                 bytes: pair(channel::BYTES_LOW, channel::BYTES_HIGH).await?,
                 tlps: read(channel::TLPS).await?,
@@ -201,6 +214,8 @@ impl Channel {
                 packets,
                 packets_dropped,
                 packets_truncated,
+                pushed,
+                pushes_dropped,
             })
         })
     }

@@ -84,6 +84,16 @@ pub struct ChannelOptions {
     /// C2H in packet mode: the engine drops packets for which nothing is posted, and counts them.
     /// Otherwise the stream waits.
     pub drop_packets: bool,
+    /// Push a single descriptor ahead of its doorbell while nothing else is in flight, where engine
+    /// and platform can: see [`pushes`](crate::Channel::pushes). Not with packets or the card's
+    /// memory.
+    #[default(true)]
+    pub push: bool,
+    /// Transfers of one post for each status block that reports them, from 1: the last of a post
+    /// always has one, and tells of all before it. More than 1 saves the card a write for each
+    /// transfer, and the host knows of the others later. Interrupts likewise.
+    #[default(1)]
+    pub report_every: u32,
 }
 
 setters!(ChannelOptions {
@@ -95,6 +105,8 @@ setters!(ChannelOptions {
     with_card_memory(card_memory: bool),
     with_packets(packets: bool),
     with_drop_packets(drop_packets: bool),
+    with_push(push: bool),
+    with_report_every(report_every: u32),
 });
 
 /// Point at which a transfer counts as complete. Its meaning depends on the channel:
@@ -195,6 +207,8 @@ pub struct Statistics {
     pub descriptors: u64,
     /// Doorbells rung.
     pub doorbells: u64,
+    /// Descriptors pushed ahead of their doorbells.
+    pub pushed: u64,
     /// Restarts of the channel.
     pub restarts: u64,
 }
@@ -231,6 +245,10 @@ pub struct ChannelCounters {
     pub packets_dropped: u32,
     /// Packets of which only the first part was written.
     pub packets_truncated: u32,
+    /// Descriptors taken from the channel's line (0 in a channel that does not push).
+    pub pushed: u32,
+    /// Lines that were dropped, such as those that the processor sent in parts.
+    pub pushes_dropped: u32,
 }
 
 impl Transfer {

@@ -21,8 +21,8 @@ use crate::connection::{self, Connection};
 use crate::error::{DriverError, Result};
 
 /// A checked transfer, ready to be posted.
-struct Ready {
-    transfer: Transfer,
+pub(super) struct Ready {
+    pub transfer: Transfer,
     pieces: Vec<(BusAddress, u32)>,
     claim: Option<Claim>,
     connection: Option<Arc<Connection>>,
@@ -66,13 +66,15 @@ impl Channel {
         let tail = head.split_off(self.head_length(count));
         self.has_unposted = true;
         self.descriptors.write(&self.device, self.posted, &head).await?;
+        let line = if tail.is_empty() { self.line_of(&batch, &head).await? } else { None };
         let tickets = self.enter(batch);
+        self.line_due = line;
         self.has_unposted = false;
         self.unwritten = tail;
         // From here on the transfers are posted, even if this future is dropped.
-        let doorbells = self.statistics.doorbells;
+        let told = self.statistics.doorbells + self.statistics.pushed;
         if let Err(error) = self.ring_doorbell().await {
-            if self.statistics.doorbells == doorbells {
+            if self.statistics.doorbells + self.statistics.pushed == told {
                 self.retract(tickets.len());
                 return Err(error);
             }
@@ -110,6 +112,7 @@ impl Channel {
         self.statistics.posted -= transfers as u64;
         self.doorbell_due = false;
         self.unwritten.clear();
+        self.line_due = None;
         self.has_unposted = true;
     }
 
@@ -329,11 +332,13 @@ impl Channel {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
         let of_packet = self.sends_packets();
+        let every = (self.options.report_every as usize).max(1);
         for (number, ready) in batch.iter().enumerate() {
             let user = users.get(number).copied().unwrap_or(0);
             // One report tells of a whole batch of packets; received ones have records.
             let is_asked = !of_packet || users.is_empty() || number + 1 == batch.len();
-            let is_asked = is_asked && !self.receives_packets();
+            let is_counted = (number + 1).is_multiple_of(every) || number + 1 == batch.len();
+            let is_asked = is_asked && is_counted && !self.receives_packets();
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
@@ -352,7 +357,7 @@ impl Channel {
                     address,
                     card,
                     bytes,
-                    interrupt: is_last && by_interrupt,
+                    interrupt: is_last && by_interrupt && is_counted,
                     status: is_last && is_asked,
                     await_credit: is_last && await_credit,
                     to_card,
@@ -394,10 +399,17 @@ impl Channel {
         tickets
     }
 
-    /// Rings the doorbell if due: twice if some of the batch must still be written.
+    /// Rings the doorbell if due, behind the line if there is one. Rings twice if some of the batch
+    /// must still be written.
     pub(super) async fn ring_doorbell(&mut self) -> Result<()> {
         if !self.doorbell_due {
             return Ok(());
+        }
+        // Taken first: if this future is dropped the next one rings the doorbell, and a line that
+        // comes late is not the next descriptor.
+        if let Some(line) = self.line_due.take() {
+            self.push(&line).await?;
+            self.statistics.pushed += 1;
         }
         if !self.unwritten.is_empty() {
             let (unwritten, posted) = (self.unwritten.len() as u64, self.posted);

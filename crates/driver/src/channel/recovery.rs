@@ -119,6 +119,7 @@ impl Channel {
             assert!(left == 0, "{left} transfers are on their way through a restart");
             (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
             self.unwritten.clear();
+            self.line_due = None;
             self.has_unposted = false;
             self.let_run(connection.as_deref()).await?;
             self.statistics.restarts += 1;

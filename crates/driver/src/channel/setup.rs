@@ -14,7 +14,7 @@ use super::completion::Results;
 use super::descriptors::{Descriptors, Pinned, StatusBlock};
 use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
 use super::recovery::stop_and_wait;
-use super::{Channel, State, packets};
+use super::{Channel, State, packets, push};
 use crate::connection::{self, Connection};
 use crate::device::Device;
 use crate::error::{DriverError, Result};
@@ -75,6 +75,7 @@ impl Channel {
             DescriptorSource::CommandPort => Descriptors::CommandPort,
         };
         status.clear().map_err(|error| shared.bus_error(error))?;
+        let line = push::open(&device, key, options);
         let mut channel = Self {
             baseline: error_baseline(device.bus()).map_err(|e| shared.bus_error(e.into()))?,
             device,
@@ -88,6 +89,8 @@ impl Channel {
             completed: 0,
             seen: 0,
             doorbell_due: false,
+            line,
+            line_due: None,
             unwritten: Vec::new(),
             has_unposted: false,
             is_closed: false,

@@ -2,10 +2,12 @@
 //! Single small operations in a lab: exact, as its time is simulated.
 
 use crosslane_driver::Device;
-use crosslane_experiment::{CardLink, OperationOptions, operations, published_read};
+use crosslane_experiment::{
+    CardLink, OperationOptions, operation_rates, operations, published_read,
+};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::HostId;
-use crosslane_results::OperationRow;
+use crosslane_results::{OperationRate, OperationRow};
 
 fn measured(lab: &str, card: &str, options: &OperationOptions) -> Vec<OperationRow> {
     let lab = Lab::load(lab).unwrap();
@@ -59,7 +61,9 @@ fn impossible_sizes_are_refused() {
 #[test]
 fn parts_add_up_to_the_time_at_every_size() {
     let options = OperationOptions::default().with_sizes(vec![8, 512, 4096]).with_rounds(3);
-    for (lab, card) in [("rosta", "fpga1"), ("pciebench", "nfp"), ("minimal", "card0")] {
+    let labs =
+        [("rosta", "fpga1"), ("pciebench", "nfp"), ("pciebench:push", "nfp"), ("minimal", "card0")];
+    for (lab, card) in labs {
         let rows = measured(lab, card, &options);
         let names: Vec<&str> = rows.iter().map(|row| row.what.as_str()).collect();
         assert!(
@@ -80,6 +84,56 @@ fn parts_add_up_to_the_time_at_every_size() {
             );
         }
     }
+}
+
+/// The lab's constants: 100 ns out of the root port, 80 ns into the card and 140 ns out of it, 1 ns
+/// of flight, and 128/130 of 8 B/ns.
+#[test]
+fn pushed_operations_follow_from_constants_of_the_lab() {
+    let rows = measured("pciebench:push", "nfp", &OperationOptions::default().with_rounds(5));
+    let wire = |bytes: u64| -> u64 { (bytes * 1_000 * 130).div_ceil(8 * 128) };
+    // The descriptor into the ring at 8 GB/s, the second store into the line behind the first, the
+    // line.
+    let line = 4_000 + 1_000 + 100_000 + wire(64 + 24);
+    let terms = |what: &str| -> Vec<(String, u64)> {
+        row(&rows, what).terms.iter().map(|term| (term.what.clone(), term.ps)).collect()
+    };
+    let part = |what: &str, ps: u64| (what.to_owned(), ps);
+    let read = terms("DMA read, pushed");
+    assert_eq!(read[0], part("call to the line", line));
+    assert_eq!(read[1], part("card, to the read", 1_000 + 80_000 + 140_000));
+    // The data begin in the line, for which they are copied.
+    let inline = terms("inline data, pushed");
+    assert_eq!(inline[0], part("call to the line", line + 48 * 1_000 / 8));
+    assert_eq!(inline[1], part("card, to the stream", 1_000 + 80_000));
+    assert_eq!(row(&rows, "inline data, pushed").bytes, 48);
+    let write = terms("DMA write, pushed");
+    assert_eq!(write[0], part("call to the line", line));
+    // What is wanted of it: a read within 1.5 us, inline data within 1 us. The ring fetches.
+    let data = |what: &str| row(&rows, what).data_ps.unwrap();
+    let found = ["DMA read, pushed", "inline data, pushed", "DMA write, pushed"].map(data);
+    assert_eq!(found.map(|ps| ps / 1_000), [727, 203, 499]);
+    let fetch = terms("DMA read, ring")[1].1 + terms("DMA read, ring")[2].1;
+    assert!(data("DMA read, ring") - found[0] > fetch - wire(64));
+}
+
+/// Writes fill the link towards the host. Reads share theirs with their descriptors and with Acks.
+#[test]
+fn small_operations_in_flight_fill_the_link() {
+    let lab = Lab::load("pciebench:crosslane").unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    let (bus, link) = (simulation.bus(HostId(0)), CardLink::of(&simulation, "nfp"));
+    let run = simulation.run("rates", async {
+        let device = Device::open_by_name(bus.clone(), "nfp").await.unwrap();
+        operation_rates(&device, link.as_ref(), &OperationOptions::default()).await.unwrap()
+    });
+    let rates = run.unwrap();
+    let figure = |rate: &OperationRate| {
+        let share = rate.link_share.unwrap();
+        ((rate.per_second() / 1e6) as u32, (share * 100.0) as u32)
+    };
+    // 84 million writes are wanted: 90 % of the link with headers of 3 DW, and these have 4 DW.
+    assert_eq!(rates.iter().map(figure).collect::<Vec<_>>(), [(85, 98), (58, 89)]);
 }
 
 /// The lab's constants, in picoseconds: 100 ns in and out of each port, 1 ns of flight, clocks of

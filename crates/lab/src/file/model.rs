@@ -13,7 +13,7 @@ use crosslane_device::network_processor::{
 use crosslane_device::nic::NicParameters;
 use crosslane_device::{
     CardMemoryParameters, Copying, EngineParameters, FIFO_BAR, MEMORY_BAR, MemoryCard,
-    MemoryCardParameters,
+    MemoryCardParameters, PUSH_BAR, PUSH_BYTES,
 };
 use crosslane_fabric::parameters::{
     Absent, EndpointParameters, Parameter, ParameterKind, Parameters, PortParameters,
@@ -143,11 +143,22 @@ pub(super) fn engine(
     let engine = read(part, endpoint, ("engine", "an engine"), &[], |p: &EngineParameters| {
         let lanes = u64::from(p.lanes);
         let windows = format!("the windows of {lanes} lanes");
-        vec![
+        let mut apertures: Apertures = vec![
             (0, ENGINE_REGISTER_BYTES, "an engine's registers".into()),
             (1, lanes * LEAST_LANE_WINDOW_BYTES, windows.into()),
-        ]
+        ];
+        if p.push {
+            apertures.push((PUSH_BAR, PUSH_BYTES, "lines of pushed descriptors".into()));
+        }
+        apertures
     })?;
+    let bar = endpoint.bars[PUSH_BAR].filter(|_| engine.is_some_and(|engine| engine.push));
+    if bar.is_some_and(|bar| !bar.kind.is_prefetchable()) {
+        let problem = "stores are combined in prefetchable memory only, and descriptors are pushed \
+                       in lines";
+        let bar = part.needed_table(&format!("bar{PUSH_BAR}"))?;
+        return Err(bar.bad("decodes", problem.to_owned()));
+    }
     Ok(engine.map(|engine| EngineParameters { card_memory, ..engine }))
 }
 

@@ -168,6 +168,14 @@ const CHANGES: &[(&str, &str)] = &[
     ("tags = { value = 64", "tags = { value = 1024"),
     ("fetch_batch = { value = 16", "fetch_batch = { value = 256"),
     ("table_descriptors = { value = 1024", "table_descriptors = { value = 2048"),
+    // Pushed descriptors without an aperture, and one that no processor combines stores to.
+    ("packets = { value = true", "push = { value = true"),
+    (
+        "[part.card.engine]",
+        "[part.card.bar4]\ndecodes = { value = \"memory64\", source = \"assumption: a\" }\n\
+         size_bytes = { value = 4096, source = \"assumption: a\" }\n[part.card.engine]\n\
+         push = { value = true, source = \"assumption: a\" }",
+    ),
 ];
 
 /// Changes of the card's memory of the lab `kc705`, each of which makes one error.

@@ -66,8 +66,8 @@ fn a_variant_overrules_constants() {
     let error = open("pciebench:comand").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "lab pciebench has no variant comand (its variants are command, t430, t630, t620-v2, \
-         t620, iommu); did you mean command?"
+        "lab pciebench has no variant comand (its variants are command, push, crosslane, \
+         t430, t630, t620-v2, t620, iommu); did you mean command?"
     );
 }
 

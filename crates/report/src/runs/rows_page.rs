@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use crosslane_results::quantity::{mebibytes, megabytes, microseconds, percent, size_words};
 use crosslane_results::{
-    Bench, Bridge, BridgeTransfer, Flow, OperationRow, Operations, Overhead, OverheadRow, Overlap,
-    PacketRow, Packets, PublishedTime, Stores, Sweep, SweepRow,
+    Bench, Bridge, BridgeTransfer, Flow, OperationRate, OperationRow, Operations, Overhead,
+    OverheadRow, Overlap, PacketRow, Packets, PublishedTime, Stores, Sweep, SweepRow,
 };
 
 use super::run_page::{by_size, flow_names, rate_axis, sizes, why_section};
@@ -72,6 +72,15 @@ pub const OPERATIONS: [Field<OperationRow>; 6] = [
     ("p99 us:", |row| microseconds(row.done.p99_ps)),
 ];
 
+/// Columns of rates of small operations.
+pub const RATES: [Field<OperationRate>; 5] = [
+    ("many in flight", |row| row.what.clone()),
+    ("bytes:", |row| row.bytes.to_string()),
+    ("operations:", |row| row.operations.to_string()),
+    ("million a second:", |row| format!("{:.2}", row.per_second() / 1e6)),
+    ("of the link %:", |row| or_none(row.link_share, percent)),
+];
+
 /// Formats a published time: `published: DMA read ... of 64 B: 546.0 ns (source)`.
 pub fn published_words(published: &PublishedTime) -> String {
     let PublishedTime { what, bytes, ps, source } = published;
@@ -105,6 +114,10 @@ pub(super) fn operations(run: &Operations) -> (String, Vec<Section>) {
         .collect();
     if !split.is_empty() {
         sections.push(Section { title: "Parts".to_owned(), blocks: split });
+    }
+    if !run.rates.is_empty() {
+        let blocks = vec![Block::Table(Table::of(&RATES, &run.rates))];
+        sections.push(Section { title: "Rates".to_owned(), blocks });
     }
     let each = run.rows.iter().take(2);
     let each = each.map(|row| format!("{} {} us", row.what, microseconds(row.done.typical_ps)));

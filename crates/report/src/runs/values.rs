@@ -115,7 +115,11 @@ fn operations(run: &Operations) -> Vec<SingleFigure> {
         let figures = data.into_iter().chain(times(&row.done));
         figures.map(|figure| value(&row.what, Some(row.bytes), figure))
     });
-    values.collect()
+    let rates = run.rates.iter().map(|row| {
+        let figure = ("operations", "1/s", row.per_second(), Some(Better::Higher));
+        value(&row.what, Some(row.bytes), figure)
+    });
+    values.chain(rates).collect()
 }
 
 fn packets(run: &Packets) -> Vec<SingleFigure> {

@@ -7,7 +7,7 @@ use crosslane_results::{
 
 use super::why::{last_block, push_bottlenecks};
 use super::{Columns, Notes, paragraph};
-use crate::runs::rows_page::{OPERATIONS, OVERHEAD, PACKETS, published_words, sweep_table};
+use crate::runs::rows_page::{OPERATIONS, OVERHEAD, PACKETS, RATES, published_words, sweep_table};
 use crate::runs::run_page::{BINARY_RATE, BYTES, ITERATIONS, RATE};
 use crate::table::{Field, Table};
 
@@ -48,6 +48,9 @@ pub fn operations(run: &Operations, columns: Columns) -> String {
                 text += &paragraph(&line, columns);
             }
         }
+    }
+    if !run.rates.is_empty() {
+        text += &format!("\n{}", Table::of(&RATES, &run.rates).to_text(columns.tables));
     }
     text + "\n" + &paragraph(&published_words(&run.published), columns)
 }

@@ -7,7 +7,7 @@ pub mod hosts;
 pub mod script;
 
 pub use crosslane_device::EngineParameters;
-use crosslane_device::{Engine, UNLIMITED_COMPLETIONS};
+use crosslane_device::{Engine, PUSH_BYTES, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::parameters::LinkParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
@@ -61,6 +61,7 @@ pub fn own() -> EngineParameters {
         completion_header_credits: UNLIMITED_COMPLETIONS,
         completion_data_credits: UNLIMITED_COMPLETIONS,
         packets: false,
+        push: false,
         card_memory: None,
     }
 }
@@ -85,10 +86,14 @@ pub struct Bench {
 /// Creates one engine on a root port, or several behind a switch.
 pub fn bench(settings: &Settings, engines: &[EngineParameters]) -> Bench {
     let devices = engines.iter().map(|p| Box::new(Engine::new(*p)) as Box<dyn Device>);
-    bench_of(settings, devices.collect())
+    bench_with(settings, devices.collect(), engines.iter().any(|p| p.push))
 }
 
 pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
+    bench_with(settings, devices, false)
+}
+
+fn bench_with(settings: &Settings, devices: Vec<Box<dyn Device>>, has_push: bool) -> Bench {
     let mut builder = FabricBuilder::new(settings.seed);
     let (id, port) = (Identity::default(), settings.port.clone());
     let root = builder.root_complex("host", HOST, root_parameters(settings));
@@ -109,7 +114,9 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
     let bar = |size_bytes| {
         Some(BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes })
     };
-    let bars = [bar(u64::from(engine::BYTES)), bar(BAR1_BYTES), None, None, None, None];
+    let kind = BarKind::Memory32 { prefetchable: true };
+    let push = has_push.then_some(BarRequest { kind, size_bytes: PUSH_BYTES });
+    let bars = [bar(u64::from(engine::BYTES)), bar(BAR1_BYTES), None, None, push, None];
     let mut nodes = Vec::new();
     for (at, (device, upper)) in devices.into_iter().zip(&uppers).enumerate() {
         let (name, msix) = (format!("ep{at}"), Some(Engine::msix_request()));
@@ -192,6 +199,11 @@ impl Bench {
     pub fn store(&mut self, address: u64, bytes: &[u8]) {
         self.fabric.host_store(self.root, 0, BusAddress(address), bytes, 4, 1).unwrap();
         self.wait(|event| (*event == HostEvent::Stored { token: 1 }).then_some(()));
+    }
+
+    /// Waits until the core may continue behind a store with this token.
+    pub fn wait_stored(&mut self, token: u64) {
+        self.wait(|event| (*event == HostEvent::Stored { token }).then_some(()));
     }
 
     pub fn read(&mut self, At(engine, base): At, offset: u32) -> u32 {

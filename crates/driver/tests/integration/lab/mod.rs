@@ -11,6 +11,7 @@ mod peer_memory;
 mod peers;
 mod plans;
 mod proxy;
+mod push;
 mod refusals;
 mod removal;
 pub mod setup;
