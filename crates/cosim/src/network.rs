@@ -33,7 +33,7 @@ const EDGE: u32 = 0;
 const RESET_CLOCKS: u64 = 16;
 /// Clocks without a TLP for which a card is active that says so: longer than it takes to forget all
 /// of its links.
-const BUSY_CLOCKS: u64 = 16_384;
+const BUSY_CLOCKS: u64 = 65_536;
 /// Clocks behind activity after which a card with an enabled link sleeps: longer than a link takes
 /// to be trained, and than its time-outs.
 const QUIET_CLOCKS: u64 = 4096;

@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crosslane_cosim::{Card, CardParameters, CosimError, NetworkCard, NetworkCardParameters};
+use crosslane_cosim::{
+    Card, CardParameters, CosimError, NETWORK_CONFIGURATIONS, NetworkCard, NetworkCardParameters,
+};
 use crosslane_device::network_processor::{LineCode, NetworkProcessor, NetworkProcessorParameters};
 use crosslane_device::{Engine, EngineParameters, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::Device;
@@ -84,7 +86,10 @@ fn network_card_of(
 ) -> Result<NetworkCardParameters, CosimError> {
     let not_so = |why: String| {
         let why = format!("{why}, which the gateware does not have");
-        Err(CosimError::NoConfiguration { why, there: "none such".to_owned() })
+        let models = NETWORK_CONFIGURATIONS.iter();
+        let there: Vec<String> =
+            models.map(|it| format!("{} (as in {})", it.name, it.of)).collect();
+        Err(CosimError::NoConfiguration { why, there: there.join(", ") })
     };
     let Some(torus) = torus else { return not_so("no torus joins its links".to_owned()) };
     let (cable, requester) = (&torus.parameters, &endpoint.part.parameters.requester);
@@ -185,7 +190,7 @@ fn card_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_cosim::{CONFIGURATIONS, NETWORK_CONFIGURATIONS};
+    use crosslane_cosim::CONFIGURATIONS;
 
     #[test]
     fn labs_of_this_projects_engine_have_a_configuration() {
