@@ -126,8 +126,8 @@ fn message_time(way: SendWay) -> Picoseconds {
             Ok::<_, Reason>(Node::open(bus, name, Coordinates::new(&[dimension]), options).await?)
         };
         let (from, to) = (open(0).await?, open(1).await?);
-        from.links_up(Picoseconds::from_ms(1)).await?;
-        to.links_up(Picoseconds::from_ms(1)).await?;
+        from.links_up(Picoseconds::from_ms(10)).await?;
+        to.links_up(Picoseconds::from_ms(10)).await?;
         let options = OneWayOptions::new(64, way).with_rounds(4);
         Ok::<_, Reason>(one_way(&from, &to, Direction::Up(0), &options).await?)
     };
