@@ -25,7 +25,9 @@ mod rtl {
     use std::process::Command;
     use std::{env, fs};
 
-    use super::configurations::{CONFIGURATIONS, Configuration, STAND_IN};
+    use super::configurations::{
+        CONFIGURATIONS, Configuration, NETWORK_CONFIGURATIONS, NetworkConfiguration, STAND_IN,
+    };
 
     /// Options that make the models fast.
     const FAST: [&str; 7] =
@@ -33,10 +35,23 @@ mod rtl {
     /// Packages have constants and modules have outputs that are not used.
     const WARNINGS: [&str; 3] = ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-fatal"];
 
+    /// Model to be made.
+    struct Build {
+        name: &'static str,
+        /// Its top module.
+        top: &'static str,
+        /// File in `shim` with its functions.
+        shim: &'static str,
+        /// File in `shim` with Verilator's settings for modules, if it needs some.
+        settings: Option<&'static str>,
+        parameters: Vec<(&'static str, u64)>,
+        clock_ps: u64,
+    }
+
     pub fn build() {
         println!("cargo::rerun-if-env-changed=CROSSLANE_VERILATOR");
         println!("cargo::rerun-if-env-changed=CROSSLANE_RTL_CARDS");
-        println!("cargo::rerun-if-changed=shim/card.cpp");
+        println!("cargo::rerun-if-changed=shim");
         let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
         let rtl = own.join("../../gateware/rtl");
         println!("cargo::rerun-if-changed={}", rtl.display());
@@ -47,24 +62,85 @@ mod rtl {
         }
         let gateware = sources(&rtl);
         let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
-        let mut built: Vec<&Configuration> = Vec::new();
-        for configuration in &CONFIGURATIONS {
-            let is_wanted = |list: &String| list.split(',').any(|name| name == configuration.name);
-            if wanted.as_ref().is_none_or(is_wanted) {
-                model(configuration, &root, &gateware, &own, &out);
-                built.push(configuration);
-            }
+        let mut cards: Vec<Build> = CONFIGURATIONS.iter().map(of_card).collect();
+        let mut networks: Vec<Build> = NETWORK_CONFIGURATIONS.iter().map(of_network).collect();
+        for builds in [&mut cards, &mut networks] {
+            let is_wanted =
+                |list: &String, name: &str| list.split(',').any(|wanted| wanted == name);
+            builds.retain(|it| wanted.as_ref().is_none_or(|list| is_wanted(list, it.name)));
+            builds.iter().for_each(|it| model(it, &root, &gateware, &own, &out));
         }
         if cfg!(feature = "stand-in") {
             let stand_in = own.join("tests/rtl/stand_in.sv");
             println!("cargo::rerun-if-changed={}", stand_in.display());
-            model(&STAND_IN, &root, &[rtl.join("crosslane_pkg.sv"), stand_in], &own, &out);
-            built.push(&STAND_IN);
+            let build = of_card(&STAND_IN);
+            model(&build, &root, &[rtl.join("crosslane_pkg.sv"), stand_in], &own, &out);
+            cards.push(build);
         }
-        if !built.is_empty() {
+        if !cards.is_empty() || !networks.is_empty() {
             runtime(&root);
         }
-        fs::write(out.join("models.rs"), functions(&built)).expect("OUT_DIR can be written");
+        let text = functions("MODELS", ["Inputs", "Outputs"], &cards)
+            + &functions("NETWORK_MODELS", ["NetworkInputs", "NetworkOutputs"], &networks);
+        fs::write(out.join("models.rs"), text).expect("OUT_DIR can be written");
+    }
+
+    fn of_card(configuration: &Configuration) -> Build {
+        let p = &configuration.parameters;
+        let parameters = vec![
+            ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
+            ("H2C", p.h2c_channels.into()),
+            ("C2H", p.c2h_channels.into()),
+            ("PEER", p.peer_channels.into()),
+            ("LANES", p.lanes.into()),
+            ("TAGS", p.tags.into()),
+            ("MAX_WRITE", p.max_write_bytes.into()),
+            ("MAX_READ", p.max_read_bytes.into()),
+            ("STAGING_BYTES", p.staging_bytes.into()),
+            ("LANE_FIFO", p.lane_fifo_bytes.into()),
+            ("LANE_WINDOW", p.lane_window_bytes),
+            ("TABLE_ENTRIES", p.table_descriptors.into()),
+            ("BATCH", p.fetch_batch.into()),
+            ("COMPLETION_HEADER_CREDITS", p.completion_header_credits.into()),
+            ("COMPLETION_DATA_CREDITS", p.completion_data_credits.into()),
+            ("PACKETS", p.packets.into()),
+            ("CLOCK_PS", p.clock_ps),
+            ("TIMEOUT_CLOCKS", p.timeout_clocks),
+        ];
+        let (name, clock_ps) = (configuration.name, p.clock_ps);
+        let (top, shim, settings) = ("crosslane_card", "card.cpp", None);
+        Build { name, top, shim, settings, parameters, clock_ps }
+    }
+
+    fn of_network(configuration: &NetworkConfiguration) -> Build {
+        let p = &configuration.parameters;
+        // A symbol of 10 bits in each clock, in units of 0.5 Gb/s.
+        let lane_rate = 10 * 1_000_000_000_000 / p.clock_ps / 500_000_000;
+        let parameters = vec![
+            ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
+            ("LINKS", p.links.into()),
+            ("PUT_SLOTS", p.put_slots.into()),
+            ("CREDIT_SLOTS", p.credit_slots.into()),
+            ("GET_SLOTS", p.get_slots.into()),
+            ("TAGS", p.tags.into()),
+            ("MAX_READ", p.max_read_bytes.into()),
+            ("STAGING_BYTES", p.staging_bytes.into()),
+            ("TIMEOUT_CLOCKS", p.timeout_clocks),
+            ("MAX_WRITE", p.max_write_bytes.into()),
+            ("LANES", p.lanes.into()),
+            ("LANE_RATE", lane_rate),
+            ("SYMBOLS", 2),
+            ("CHANNEL_DATAGRAMS", p.channel_datagrams.into()),
+            ("QUEUE_DATAGRAMS", p.queue_datagrams.into()),
+            ("RETRY_DATAGRAMS", p.retry_datagrams.into()),
+            ("ACKNOWLEDGE_DATAGRAMS", p.acknowledge_datagrams.into()),
+            ("ACKNOWLEDGE_WITHIN", p.acknowledge_within_clocks),
+            ("RETRY_TIMEOUT", p.retry_timeout_clocks),
+            ("REFRESH", p.refresh_clocks),
+        ];
+        let (name, clock_ps) = (configuration.name, p.clock_ps);
+        let (top, shim) = ("crosslane_network_card", "network.cpp");
+        Build { name, top, shim, settings: Some("network.vlt"), parameters, clock_ps }
     }
 
     fn variable(name: &str) -> String {
@@ -116,76 +192,64 @@ mod rtl {
         }
     }
 
-    /// Verilates and compiles one card.
-    fn model(
-        configuration: &Configuration,
-        root: &Path,
-        sources: &[PathBuf],
-        own: &Path,
-        out: &Path,
-    ) {
-        let name = configuration.name;
+    /// Verilates and compiles one model.
+    fn model(build: &Build, root: &Path, sources: &[PathBuf], own: &Path, out: &Path) {
+        let name = build.name;
         let folder = out.join(name);
         if folder.exists() {
             fs::remove_dir_all(&folder).expect("what was made before can be deleted");
         }
         let class = format!("V{name}");
-        let p = &configuration.parameters;
         let mut command = Command::new(root.join("bin/verilator"));
-        command.env("VERILATOR_ROOT", root).args(["--cc", "--top-module", "crosslane_card"]);
+        command.env("VERILATOR_ROOT", root).args(["--cc", "--top-module", build.top]);
         command.args(["--prefix", &class, "--Mdir"]).arg(&folder).args(FAST).args(WARNINGS);
         if cfg!(feature = "trace") {
             command.args(["--trace-fst", "--trace-structs"]);
         }
-        for (parameter, value) in [
-            ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
-            ("H2C", p.h2c_channels.into()),
-            ("C2H", p.c2h_channels.into()),
-            ("PEER", p.peer_channels.into()),
-            ("LANES", p.lanes.into()),
-            ("TAGS", p.tags.into()),
-            ("MAX_WRITE", p.max_write_bytes.into()),
-            ("MAX_READ", p.max_read_bytes.into()),
-            ("STAGING_BYTES", p.staging_bytes.into()),
-            ("LANE_FIFO", p.lane_fifo_bytes.into()),
-            ("LANE_WINDOW", p.lane_window_bytes),
-            ("TABLE_ENTRIES", p.table_descriptors.into()),
-            ("BATCH", p.fetch_batch.into()),
-            ("COMPLETION_HEADER_CREDITS", p.completion_header_credits.into()),
-            ("COMPLETION_DATA_CREDITS", p.completion_data_credits.into()),
-            ("PACKETS", p.packets.into()),
-            ("CLOCK_PS", p.clock_ps),
-            ("TIMEOUT_CLOCKS", p.timeout_clocks),
-        ] {
+        for (parameter, value) in &build.parameters {
             command.arg(format!("-G{parameter}={value}"));
         }
+        command.args(build.settings.map(|file| own.join("shim").join(file)));
         let output = command.args(sources).output().expect("Verilator can be started");
         assert!(
             output.status.success(),
             "Verilator refuses the gateware as {name}:\n{}",
             String::from_utf8_lossy(&output.stderr)
         );
-        let mut compiler = compiler(root);
-        compiler
-            .include(&folder)
-            .define("MODEL", class.as_str())
-            .define("HEADER", format!("\"{class}.h\"").as_str())
-            .define("PREFIX", format!("crosslane_{name}").as_str())
-            .define("CLOCK_PS", p.clock_ps.to_string().as_str())
-            .file(in_one(&folder, own));
-        compiler.compile(&class);
+        // Half of what is made runs once, and is compiled as fast as can be.
+        for (part, level) in [("fast", 2), ("slow", 0)] {
+            let file = in_one(&folder, part, &own.join("shim").join(build.shim));
+            let mut compiler = compiler(root);
+            compiler
+                .opt_level(level)
+                .include(&folder)
+                .include(own.join("shim"))
+                .define("MODEL", class.as_str())
+                .define("HEADER", format!("\"{class}.h\"").as_str())
+                .define("PREFIX", format!("crosslane_{name}").as_str())
+                .define("CLOCK_PS", build.clock_ps.to_string().as_str())
+                .file(file);
+            compiler.compile(&format!("{class}_{part}"));
+        }
     }
 
-    /// Writes a file that includes all sources of a model, since most of the time to compile each
-    /// one is spent on Verilator's headers.
-    fn in_one(folder: &Path, own: &Path) -> PathBuf {
+    /// Writes a file that includes all sources of a model that are slow, or all others and the shim,
+    /// since most of the time to compile each one is spent on Verilator's headers.
+    fn in_one(folder: &Path, part: &str, shim: &Path) -> PathBuf {
         let made = fs::read_dir(folder).expect("Verilator has made the folder").flatten();
         let mut files: Vec<PathBuf> = made.map(|entry| entry.path()).collect();
-        files.retain(|path| path.extension().is_some_and(|ending| ending == "cpp"));
+        files.retain(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with('V')
+                && name.ends_with(".cpp")
+                && name.contains("Slow") == (part == "slow")
+        });
         files.sort();
-        files.push(own.join("shim/card.cpp"));
+        if part == "fast" {
+            files.push(shim.to_owned());
+        }
         let lines = files.iter().map(|path| format!("#include \"{}\"\n", path.display()));
-        let all = folder.join("all.cpp");
+        let all = folder.join(format!("{part}.cpp"));
         fs::write(&all, lines.collect::<String>()).expect("the folder can be written");
         all
     }
@@ -247,29 +311,33 @@ mod rtl {
         compiler
     }
 
-    /// Returns the declarations of the models' functions and their table.
-    fn functions(built: &[&Configuration]) -> String {
+    /// Returns the declarations of the models' functions and their table; `pins` are the types of
+    /// inputs and outputs.
+    fn functions(table: &str, pins: [&str; 2], built: &[Build]) -> String {
         let mut text = String::from("unsafe extern \"C\" {\n");
-        let mut table = String::new();
-        for Configuration { name, .. } in built {
+        let mut lines = String::new();
+        let [inputs, outputs] = pins;
+        for Build { name, .. } in built {
             // Writing to a string does not fail.
             let _ = write!(
                 text,
                 "    fn crosslane_{name}_new() -> *mut c_void;\n    \
                  fn crosslane_{name}_delete(card: *mut c_void);\n    \
                  fn crosslane_{name}_clock(\n        \
-                 card: *mut c_void,\n        inputs: *const Inputs,\n        \
-                 outputs: *mut Outputs,\n    );\n    \
+                 card: *mut c_void,\n        inputs: *const {inputs},\n        \
+                 outputs: *mut {outputs},\n    );\n    \
                  fn crosslane_{name}_trace(card: *mut c_void, file: *const c_char) -> bool;\n"
             );
             let _ = write!(
-                table,
+                lines,
                 "    Functions {{\n        name: {name:?},\n        \
                  new: crosslane_{name}_new,\n        delete: crosslane_{name}_delete,\n        \
                  clock: crosslane_{name}_clock,\n        trace: crosslane_{name}_trace,\n    }},\n"
             );
         }
         let count = built.len();
-        format!("{text}}}\nstatic MODELS: [Functions; {count}] = [\n{table}];\n")
+        format!(
+            "{text}}}\nstatic {table}: [Functions<{inputs}, {outputs}>; {count}] = [\n{lines}];\n"
+        )
     }
 }

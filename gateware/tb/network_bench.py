@@ -69,7 +69,7 @@ class Host:
     # Stores that wait: of requests, and of each channel of each link.
     requests: deque = field(default_factory=deque)
     puts: dict = field(default_factory=dict)
-    # What its receive engine has taken, and the stores of puts, in order.
+    # Requests and datagrams that its receive engine has taken, and the stores of puts, in order.
     taken: list = field(default_factory=list)
     stored_puts: list = field(default_factory=list)
     # Writes of the network processor: all, those of data and notifications, counts.

@@ -209,6 +209,7 @@ async def begin(dut, which: str) -> tuple[Bench, Surroundings, random.Random]:
     around = Surroundings(dut, seed)
     settings = {"routing_id": 0x100, "bus_master": 1, "link_up": 1, "max_read_request": 2}
     dut.function_i.value = pack("function_t", **settings)
+    dut.link.value = 0
     bench = Bench(dut, [around])
     around.drive()
     await bench.reset(3)

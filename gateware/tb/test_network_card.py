@@ -12,6 +12,7 @@ from network_bench import (
     CREDITS_BASE,
     DATA,
     DONE,
+    LINK_DOWN,
     NOTIFY,
     PUT_BAR,
     REQUEST_BAR,
@@ -39,7 +40,10 @@ from tlp_stream import (
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
 GETS = {"get_slots": 16, "max_read": 256}
 CONTROL, STATUS, COUNTS_LOW, COUNTS_HIGH = 0x10, 0x14, 0x18, 0x1C
-LINK, LINK_STRIDE, LINK_STATUS = 0x100, 0x40, 4
+LINK, LINK_STRIDE, LINK_STATUS, LINK_SENT = 0x100, 0x40, 4, 8
+NORMAL, SINK, LOOPBACK = 0, 1 << 4, 2 << 4
+# Bus addresses of the apertures: multiples of their sizes, and of nothing more.
+BASES = {0: 0xFE01_3000, REQUEST_BAR: 0x71_0003_8000, PUT_BAR: 0x72_0005_C000}
 UP = 2
 SUCCESSFUL, UNSUPPORTED, ABORTED = 0, 1, 4
 
@@ -92,7 +96,7 @@ class Host:
 
     def store(self, bar: int, offset: int, data: bytes, **others: int) -> None:
         """Stores bytes."""
-        self.source.queue.append(memory_write(offset, data, bar=bar, **others))
+        self.source.queue.append(memory_write(BASES[bar] + offset, data, bar=bar, **others))
 
     def write(self, register: int, value: int, **others: int) -> None:
         """Writes a register."""
@@ -101,7 +105,7 @@ class Host:
     async def answer(self, offset: int, count: int, bar: int) -> list[Tlp]:
         """The completions of a read."""
         self.answers.clear()
-        read = memory_read(offset, count, 7, bar=bar, requester=3)
+        read = memory_read(BASES.get(bar, 0) + offset, count, 7, bar=bar, requester=3)
         self.source.queue.append(read)
 
         def is_whole() -> bool:
@@ -233,6 +237,40 @@ async def gets_go_round_among_puts(dut):
     await host.until(STATUS, lambda value: value == 1)
     counters = [await host.read(register) for register in (0x20, 0x24, 0x28, 0x2C, 0x38)]
     assert counters == [4, 5, slots, 0, 0]
+
+
+@cocotb.test()
+async def a_sink_counts_and_a_loopback_returns(dut):
+    host = await begin(dut, "modes")
+    source, count = 0x9_8765_4321, 3000
+    place = {"link": 0, "channel": 3, "tag": 8, "bytes": count}
+    host.write(LINK, SINK)
+    asked = request(**place, buffer=source, token=1, notify=NOTIFY)
+    host.store(REQUEST_BAR, 0, asked)
+    await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 1)
+    host.store(PUT_BAR, 3 * SIZES["put_slots"] * 256, put(9, 0, True, b"put"))
+    await host.until(LINK + LINK_SENT, lambda value: value == 25)
+    assert await host.read(LINK + LINK_STATUS) & 7 == 0
+    # A change of modes ends the messages of the link, and begins with nothing.
+    credit = request(**place, buffer=DATA + 5, token=2, notify=NOTIFY)
+    host.store(REQUEST_BAR, CREDITS_BASE, credit)
+    await host.until(CREDITS, lambda value: value == 1)
+    for mode, state in ((LOOPBACK, UP), (NORMAL, 0), (SINK | 1, 1), (LOOPBACK, UP)):
+        host.write(LINK, mode)
+        await host.until(LINK + LINK_STATUS, lambda value, wanted=state: value & 7 == wanted)
+        assert await host.read(LINK) == mode
+    assert host.word(NOTIFY) == LINK_DOWN << 16 | 2
+    host.store(REQUEST_BAR, CREDITS_BASE, credit)
+    host.store(REQUEST_BAR, 64, asked)
+    await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 2)
+    for at in range(count):
+        assert host.memory[DATA + 5 + at] == byte_at(source + at)
+    # The other link is not up, and learns nothing.
+    assert await host.read(LINK + LINK_STRIDE + LINK_STATUS) & 7 == 0
+    await host.until(STATUS, lambda value: value == 1)
+    await host.until(LINK + LINK_SENT, lambda value: value == 49)
+    host.write(LINK, NORMAL)
+    await host.up()
 
 
 @cocotb.test()

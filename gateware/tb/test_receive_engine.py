@@ -91,7 +91,7 @@ class Engine:
     def sample(self, clock: int) -> None:
         """Sees what is taken, written and counted."""
         dut = self.dut
-        # What is taken in the clock of `forgotten` comes behind it.
+        # A datagram taken in the clock of `forgotten` comes behind it.
         forgotten = int(dut.forgotten.value)
         for link in range(len(self.arrived)):
             if forgotten >> link & 1:
@@ -111,7 +111,7 @@ class Engine:
         if dut.write_valid.value and dut.write_ready.value:
             self.take(int(dut.write.value))
         if forgotten:
-            # What had waited is free, too.
+            # Places of datagrams that waited are free, too.
             for link, channel, slot in [k for k in self.held if forgotten >> k[0] & 1]:
                 del self.held[link, channel, slot]
             for link, channel in self.free:

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use crosslane::experiment::{GetWork, NgetMeasured, NgetOptions, Scenario, SizeRange, nget_on};
 use crosslane::host::{Mapping, Waiting};
-use crosslane::lab::Lab;
+use crosslane::lab::{EngineKind, Lab};
 use crosslane::open::DeviceName;
 use crosslane::torus::{Buffers, Modes, Requests};
 
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};
 use crate::completions::{self, Known};
+use crate::engine_argument::EngineArguments;
 use crate::error::{Result, usage};
 use crate::files::Where;
 use crate::place_argument::{Named, check_named};
@@ -46,6 +47,7 @@ Examples:
   crosslane bench nget --lab nget:completions-64 --node fpga1 --size 16K -n 64
   crosslane bench nget --node fpga1 --size 4K --all-modes
   crosslane bench nget --lab nget:crosslane --size 64..16K -n 1,64 --report nget
+  crosslane bench nget --lab nget:crosslane --engine rtl --node fpga1 --size 4K -n 64
 
 The micro-benchmark of the nget paper: N - M gets are started, then in each of K loops M more are
 started and M awaited, then the rest is awaited. Links, channels and tags differ among those in
@@ -102,6 +104,8 @@ pub struct NgetArguments {
     /// Look for what limits each run, in a lab: that takes many more runs.
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
+    #[command(flatten)]
+    pub engines: EngineArguments,
     #[command(flatten)]
     pub shown: ShownArguments,
 }
@@ -192,7 +196,7 @@ fn bench<'a>(arguments: &NgetArguments, place: Where<'a>) -> Result<Bench<'a>> {
 }
 
 fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()> {
-    let lab = Arc::new(Lab::load(lab)?);
+    let lab = Arc::new(Lab::load(lab)?.with_engines(arguments.engines.kind()?));
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
     let scenarios = jobs(arguments, nodes.map(|node| (node, COMBINED)))?.into_iter();
@@ -201,11 +205,15 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
         let work = GetWork { processor, modes, options };
         Scenario::new(lab.clone(), work).with_seed(arguments.seed)
     });
-    let runs = Runs::new("runs", arguments.why);
+    let engines = Some(&arguments.engines);
+    let runs = Runs { engines, ..Runs::new("runs", arguments.why) };
     bench(arguments, Where::Lab(&lab))?.in_lab(scenarios.collect(), runs)
 }
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<()> {
+    if arguments.engines.engine == EngineKind::Rtl {
+        return Err(usage("--engine is of network processors in a lab; --device names cards"));
+    }
     if !arguments.node.is_empty() {
         return Err(usage("--node names endpoints of a lab; --device names the cards here"));
     }

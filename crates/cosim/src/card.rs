@@ -19,6 +19,7 @@ use crate::configurations::CardParameters;
 use crate::error::CosimError;
 use crate::model::{Model, model_for};
 use crate::pins::{self, FunctionSettings, Inputs, NO_BAR, Outputs};
+use crate::tlps::{self, Tlps};
 
 /// Timer token: clock edge.
 const EDGE: u32 = 0;
@@ -32,25 +33,6 @@ const QUIET_CLOCKS: u64 = 4096;
 /// Clocks without a TLP after which an idle card sleeps: a register access takes some clocks in
 /// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
-
-/// TLP that has arrived and is being passed to the card.
-struct Incoming {
-    tlp: Received,
-    header: Header,
-    words: [u32; pins::HEADER_WORDS],
-    data_credits: u32,
-    payload: Vec<u8>,
-    arrived_ps: u64,
-    /// Bytes that the card has taken.
-    taken: usize,
-}
-
-/// TLP that the card is sending.
-struct Outgoing {
-    header: Header,
-    payload: Vec<u8>,
-    begun_ps: u64,
-}
 
 /// Read waiting for completions.
 struct Read {
@@ -95,16 +77,12 @@ pub struct ClockCounts {
 pub struct Card {
     model: Box<dyn Model>,
     clock_ps: u64,
-    beat_bytes: usize,
     timeout: Picoseconds,
     patience: Patience,
     settings: FunctionSettings,
     registers: Option<Bar>,
     receive: Option<Bar>,
-    incoming: VecDeque<Incoming>,
-    outgoing: Option<Outgoing>,
-    /// Payload buffers for reuse.
-    spare: Vec<Vec<u8>>,
+    tlps: Tlps,
     reads: VecDeque<Read>,
     /// Times at which tags whose reads have timed out end their rest.
     rests_ps: VecDeque<u64>,
@@ -142,15 +120,12 @@ impl Card {
         Self {
             model,
             clock_ps: parameters.clock_ps,
-            beat_bytes: parameters.datapath_bytes as usize,
             timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
             patience: Patience::of(parameters.timeout_clocks, parameters.clock_ps),
             settings: FunctionSettings::default(),
             registers: None,
             receive: None,
-            incoming: VecDeque::new(),
-            outgoing: None,
-            spare: Vec::new(),
+            tlps: Tlps::new(parameters.datapath_bytes as usize, parameters.clock_ps),
             reads: VecDeque::new(),
             rests_ps: VecDeque::new(),
             link_fell: false,
@@ -226,29 +201,12 @@ impl Card {
         }
     }
 
-    fn bar_of(&self, header: &Header) -> u32 {
-        if !header.kind.is_routed_by_address() {
-            return NO_BAR;
-        }
-        let (address, bytes) = (header.address.0, u64::from(header.request_bytes()));
-        let holds = |bar: &Bar| {
-            let offset = address.checked_sub(bar.base.0);
-            let end = offset.and_then(|offset| offset.checked_add(bytes));
-            end.is_some_and(|end| end <= bar.size_bytes)
-        };
-        let bars = [&self.registers, &self.receive];
-        let found = bars.iter().position(|bar| bar.as_ref().is_some_and(holds));
-        found.map_or(NO_BAR, |bar| bar as u32)
-    }
-
     /// Simulates clock `number`, whose edge is now.
     fn clock(&mut self, number: u64, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         self.inputs = Inputs {
             tx_ready: 1,
-            room: u8::from(port.has_room_for(Class::Posted)) << 2
-                | u8::from(port.has_room()) << 1
-                | u8::from(port.has_room_for(Class::Completion)),
+            room: tlps::room(port),
             function: self.settings.packed(port.routing_id(), !self.link_fell),
             ..Inputs::default()
         };
@@ -260,7 +218,7 @@ impl Card {
             self.clocks_run += 1;
             self.send_beat(now_ps, port);
         }
-        let bytes = self.offer(now_ps);
+        let bytes = self.tlps.offer(now_ps, &mut self.inputs);
         self.model.clock(&self.inputs, &mut self.outputs);
         self.clocks_run += 1;
         self.next_clock = number + 1;
@@ -273,40 +231,10 @@ impl Card {
         self.report_errors(port);
     }
 
-    /// Offers the card the next beat of the received TLPs, if any. Returns its bytes.
-    fn offer(&mut self, now_ps: u64) -> usize {
-        let Some(front) = self.incoming.front().filter(|it| it.arrived_ps < now_ps) else {
-            return 0;
-        };
-        let rest = &front.payload[front.taken..];
-        let bytes = rest.len().min(self.beat_bytes);
-        self.inputs.rx_valid = 1;
-        self.inputs.rx_first = u8::from(front.taken == 0);
-        self.inputs.rx_last = u8::from(bytes == rest.len());
-        if front.taken == 0 {
-            self.inputs.rx_header = front.words;
-        }
-        let words = rest[..bytes].as_chunks::<4>().0;
-        for (word, bytes) in self.inputs.rx_data.iter_mut().zip(words) {
-            *word = u32::from_le_bytes(*bytes);
-        }
-        bytes
-    }
-
     /// Handles a beat that the card has taken.
     fn taken(&mut self, bytes: usize, port: &mut DevicePort<'_>) {
         let is_last = self.inputs.rx_last != 0;
-        let Some(front) = self.incoming.front_mut() else { return };
-        front.taken += bytes;
-        if !is_last {
-            return;
-        }
-        let Some(Incoming { tlp, header, data_credits, payload, .. }) = self.incoming.pop_front()
-        else {
-            return;
-        };
-        port.release(tlp, &header, data_credits);
-        self.spare.push(payload);
+        let Some(header) = self.tlps.taken(bytes, is_last, port) else { return };
         match header.class() {
             Class::Posted => self.last_write = Some(header),
             Class::NonPosted => {}
@@ -319,33 +247,11 @@ impl Card {
 
     /// Takes the beat that the card sends in this clock.
     fn send_beat(&mut self, now_ps: u64, port: &mut DevicePort<'_>) {
-        if self.outputs.tx_valid == 0 {
-            return;
-        }
-        if self.outputs.tx_first != 0 {
-            let header = pins::unpacked(&self.outputs.tx_header);
-            let mut payload = self.spare.pop().unwrap_or_default();
-            payload.clear();
-            self.outgoing = Some(Outgoing { header, payload, begun_ps: now_ps });
-        }
-        let Some(outgoing) = &mut self.outgoing else { return };
-        let left = outgoing.header.payload_bytes() as usize - outgoing.payload.len();
-        let words = left.min(self.beat_bytes) / 4;
-        for word in &self.outputs.tx_data[..words] {
-            outgoing.payload.extend_from_slice(&word.to_le_bytes());
-        }
-        if self.outputs.tx_last == 0 {
-            return;
-        }
-        let Some(Outgoing { header, mut payload, begun_ps }) = self.outgoing.take() else { return };
-        payload.resize(header.payload_bytes() as usize, 0);
-        if header.kind == TlpKind::MemoryRead {
+        let sent = self.tlps.send_beat(&self.outputs, now_ps, port);
+        if let Some(header) = sent.filter(|header| header.kind == TlpKind::MemoryRead) {
             let (tag, bytes) = (header.tag.0, header.request_bytes());
             self.reads.push_back(Read { tag, bytes, sent_ps: now_ps });
         }
-        // The first beat leaves at the end of its clock.
-        port.send_begun(header, begun_ps + self.clock_ps, |place| place.copy_from_slice(&payload));
-        self.spare.push(payload);
     }
 
     /// Removes a read whose answer is complete.
@@ -395,8 +301,7 @@ impl Card {
             // It is processing what it has taken.
             || self.outputs.rx_ready == 0
             || self.outputs.tx_valid != 0
-            || self.outgoing.is_some()
-            || !self.incoming.is_empty()
+            || self.tlps.is_busy()
     }
 }
 
@@ -408,41 +313,34 @@ pub fn clocks_run() -> u64 {
     CLOCKS_RUN.load(Ordering::Relaxed)
 }
 
+/// Counts the clocks of a card that is dropped.
+pub(crate) fn count_clocks(clocks: u64) {
+    CLOCKS_RUN.fetch_add(clocks, Ordering::Relaxed);
+}
+
 impl Drop for Card {
     fn drop(&mut self) {
-        CLOCKS_RUN.fetch_add(self.clocks_run, Ordering::Relaxed);
+        count_clocks(self.clocks_run);
     }
 }
 
 impl Device for Card {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
-        let bar = self.bar_of(&header);
+        let bar = tlps::bar_of(&header, (0..).zip([&self.registers, &self.receive]));
         // Configuration requests take no simulated time; messages have no effect.
         let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
         if bar == NO_BAR && header.kind.is_routed_by_address() {
             let what = HeaderLine(&header).to_string();
             port.report(ErrorKind::Unrouted { what, address: header.address });
         }
-        let mut payload = self.spare.pop().unwrap_or_default();
-        payload.clear();
-        payload.extend_from_slice(port.payload(tlp));
-        let (data_credits, arrived_ps) = (port.data_credits(tlp), port.now_ps());
-        self.incoming.push_back(Incoming {
-            tlp,
-            header,
-            words,
-            data_credits,
-            payload,
-            arrived_ps,
-            taken: 0,
-        });
+        self.tlps.arrive(tlp, header, words, port);
         self.wake(port);
         Consumed::Held
     }
 
     fn intake(&self) -> Option<Intake> {
-        Some(Intake { beat_bytes: self.beat_bytes as u32, clock_ps: self.clock_ps })
+        Some(Intake { beat_bytes: self.tlps.beat_bytes() as u32, clock_ps: self.clock_ps })
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
@@ -484,14 +382,7 @@ impl Device for Card {
         self.registers = config.bar(0).filter(|_| is_enabled);
         // A 64-bit BAR 0 takes two BARs.
         self.receive = (1..6).find_map(|index| config.bar(index)).filter(|_| is_enabled);
-        self.settings = FunctionSettings {
-            max_payload_bytes: config.max_payload_bytes(),
-            max_read_request_bytes: config.max_read_request_bytes(),
-            bus_master: config.bus_master_enabled(),
-            relaxed_ordering: config.relaxed_ordering_enabled(),
-            extended_tags: config.extended_tags_enabled(),
-            msix_enabled: config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked),
-        };
+        self.settings = config.into();
     }
 
     fn unfinished(&self) -> Vec<String> {
@@ -499,8 +390,8 @@ impl Device for Card {
         if !self.reads.is_empty() {
             lines.push(format!("{} reads wait for completions", self.reads.len()));
         }
-        if !self.incoming.is_empty() {
-            lines.push(format!("{} TLPs wait for the card to take them", self.incoming.len()));
+        if self.tlps.waiting() > 0 {
+            lines.push(format!("{} TLPs wait for the card to take them", self.tlps.waiting()));
         }
         if self.outputs.busy != 0 {
             lines.push("the card is busy".to_owned());

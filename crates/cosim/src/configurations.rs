@@ -42,6 +42,88 @@ pub struct CardParameters {
     pub timeout_clocks: u64,
 }
 
+/// Build parameters of a network processor with its links, those of the module
+/// `crosslane_network_card`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkCardParameters {
+    /// Width of the datapath in bytes: 8, 16, 32 or 64.
+    pub datapath_bytes: u32,
+    /// Number of links.
+    pub links: u8,
+    /// Slots of the put aperture for each channel of each link.
+    pub put_slots: u8,
+    /// Slots for get requests.
+    pub get_slots: u16,
+    /// Slots for credits.
+    pub credit_slots: u16,
+    /// Tags for reads of host memory, of each link.
+    pub tags: u16,
+    /// Longest read, bytes.
+    pub max_read_bytes: u32,
+    /// Staging memory of each channel of each link, bytes.
+    pub staging_bytes: u32,
+    /// Longest payload of a write, bytes.
+    pub max_write_bytes: u32,
+    /// Lanes of each link, a symbol of each in a clock. The pins have room for 8.
+    pub lanes: u8,
+    /// Datagrams of each channel's receive buffer.
+    pub channel_datagrams: u16,
+    /// Datagrams of each channel's transmit queue.
+    pub queue_datagrams: u8,
+    /// Most datagrams in flight without acknowledgement.
+    pub retry_datagrams: u8,
+    /// Most datagrams that one acknowledgement covers.
+    pub acknowledge_datagrams: u8,
+    /// Longest wait of an acknowledgement, clocks.
+    pub acknowledge_within_clocks: u64,
+    /// Time without acknowledgement after which datagrams are repeated, clocks.
+    pub retry_timeout_clocks: u64,
+    /// Time after which NACK and COUNT are repeated, clocks.
+    pub refresh_clocks: u64,
+    /// Clock period, and time of a symbol, ps.
+    pub clock_ps: u64,
+    /// Completion time-out, clocks.
+    pub timeout_clocks: u64,
+}
+
+/// Named set of a network processor's parameters for which a model can be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkConfiguration {
+    /// Name in file names and symbols.
+    pub name: &'static str,
+    /// Lab or variant whose network processors it models.
+    pub of: &'static str,
+    /// Build parameters.
+    pub parameters: NetworkCardParameters,
+}
+
+/// All configurations of network processors that can be built.
+pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 1] = [NetworkConfiguration {
+    name: "six_links",
+    of: "nget:crosslane",
+    parameters: NetworkCardParameters {
+        datapath_bytes: 32,
+        links: 6,
+        put_slots: 16,
+        get_slots: 64,
+        credit_slots: 64,
+        tags: 32,
+        max_read_bytes: 512,
+        staging_bytes: 8192,
+        max_write_bytes: 128,
+        lanes: 8,
+        channel_datagrams: 64,
+        queue_datagrams: 16,
+        retry_datagrams: 32,
+        acknowledge_datagrams: 8,
+        acknowledge_within_clocks: 204,
+        retry_timeout_clocks: 855,
+        refresh_clocks: 447,
+        clock_ps: 4000,
+        timeout_clocks: 12_500_000,
+    },
+}];
+
 /// Named set of card parameters for which a model can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {

@@ -5,6 +5,9 @@
 //! while it has work. Arrivals are sampled at the next edge of its clock, and departures follow at
 //! least one clock later; engine time is simulated time divided by the clock.
 //!
+//! A [`NetworkCard`] does so for the network processor. Cables between the cards of a lab are words
+//! of line bits, which lanes in the gateware code, align and deskew.
+//!
 //! The feature `rtl` builds the models, one for each parameter set of the labs
 //! ([`CONFIGURATIONS`]). Without it, [`Card::new`] returns an error.
 //!
@@ -14,12 +17,18 @@ mod card;
 mod configurations;
 mod error;
 mod model;
+mod network;
 mod pins;
+mod tlps;
 #[cfg(feature = "rtl")]
 mod verilated;
 
 pub use card::{Card, ClockCounts, clocks_run};
-pub use configurations::{CONFIGURATIONS, CardParameters, Configuration, STAND_IN};
+pub use configurations::{
+    CONFIGURATIONS, CardParameters, Configuration, NETWORK_CONFIGURATIONS, NetworkCardParameters,
+    NetworkConfiguration, STAND_IN,
+};
 pub use error::CosimError;
 pub use model::{Model, is_built};
-pub use pins::{Inputs, Outputs};
+pub use network::NetworkCard;
+pub use pins::{Inputs, LINE_WORDS, MAX_LINKS, NetworkInputs, NetworkOutputs, Outputs};

@@ -3,14 +3,16 @@
 
 use std::path::Path;
 
-use crate::configurations::{CONFIGURATIONS, CardParameters, Configuration};
+use crate::configurations::{
+    CONFIGURATIONS, CardParameters, Configuration, NETWORK_CONFIGURATIONS, NetworkCardParameters,
+};
 use crate::error::CosimError;
-use crate::pins::{Inputs, Outputs};
+use crate::pins::{Inputs, NetworkInputs, NetworkOutputs, Outputs};
 
-/// Circuit with the ports of `crosslane_card`.
-pub trait Model: Send {
+/// Circuit with the ports of `crosslane_card`, or with those of another module.
+pub trait Model<I = Inputs, O = Outputs>: Send {
     /// Runs one clock. `outputs` are sampled before its edge.
-    fn clock(&mut self, inputs: &Inputs, outputs: &mut Outputs);
+    fn clock(&mut self, inputs: &I, outputs: &mut O);
 
     /// Writes a trace of the circuit to a file from now on.
     ///
@@ -36,11 +38,47 @@ pub(crate) fn model_for(parameters: &CardParameters) -> Result<Box<dyn Model>, C
     found.and_then(built).ok_or_else(|| none_for(parameters))
 }
 
+/// Circuit with the ports of `crosslane_network_card`.
+pub(crate) type NetworkModel = dyn Model<NetworkInputs, NetworkOutputs>;
+
+/// Returns the model of a network processor for these parameters.
+///
+/// # Errors
+/// Returns an error if no such model is built.
+pub(crate) fn network_model_for(
+    parameters: &NetworkCardParameters,
+) -> Result<Box<NetworkModel>, CosimError> {
+    if !is_built() {
+        return Err(CosimError::NotBuilt);
+    }
+    let found = NETWORK_CONFIGURATIONS.iter().find(|it| it.parameters == *parameters);
+    found.and_then(|it| built_network(it.name)).ok_or_else(|| {
+        let all = NETWORK_CONFIGURATIONS.iter();
+        let there =
+            list(all.filter(|it| built_network(it.name).is_some()).map(|it| (it.name, it.of)));
+        let nearest = NETWORK_CONFIGURATIONS
+            .iter()
+            .map(|it| (network_differences(parameters, &it.parameters), it.name));
+        CosimError::NoConfiguration { why: nearest_of(nearest), there }
+    })
+}
+
 /// Returns the model of a configuration if it is built.
 #[cfg(feature = "rtl")]
 pub(crate) fn built(configuration: &Configuration) -> Option<Box<dyn Model>> {
-    crate::verilated::Verilated::new(configuration.name)
-        .map(|model| Box::new(model) as Box<dyn Model>)
+    crate::verilated::card(configuration.name).map(|model| Box::new(model) as Box<dyn Model>)
+}
+
+/// Returns the model of a network processor by its name if it is built.
+#[cfg(feature = "rtl")]
+fn built_network(name: &str) -> Option<Box<NetworkModel>> {
+    crate::verilated::network(name).map(|model| Box::new(model) as Box<NetworkModel>)
+}
+
+/// Returns the model of a network processor by its name if it is built.
+#[cfg(not(feature = "rtl"))]
+fn built_network(_name: &str) -> Option<Box<NetworkModel>> {
+    None
 }
 
 /// Returns the model of a configuration if it is built.
@@ -51,22 +89,26 @@ pub(crate) fn built(_configuration: &Configuration) -> Option<Box<dyn Model>> {
 
 /// Returns the error that names the differences and the models that exist.
 fn none_for(parameters: &CardParameters) -> CosimError {
-    let there: Vec<String> = CONFIGURATIONS
-        .iter()
-        .filter(|it| built(it).is_some())
-        .map(|it| format!("{} (as in {})", it.name, it.of))
-        .collect();
-    let nearest = CONFIGURATIONS
-        .iter()
-        .map(|it| (differences(parameters, &it.parameters), it.name))
-        .min_by_key(|(differences, _)| differences.len());
-    let why =
-        nearest.map_or_else(String::new, |(differences, name)| match differences.is_empty() {
-            true => format!("{name} was left out of the build"),
-            false => format!("{}, unlike {name}", differences.join(", ")),
-        });
-    let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-    CosimError::NoConfiguration { why, there }
+    let all = CONFIGURATIONS.iter();
+    let there = list(all.filter(|it| built(it).is_some()).map(|it| (it.name, it.of)));
+    let nearest =
+        CONFIGURATIONS.iter().map(|it| (differences(parameters, &it.parameters), it.name));
+    CosimError::NoConfiguration { why: nearest_of(nearest), there }
+}
+
+/// Lists the names of models and their labs.
+fn list<'a>(models: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let there: Vec<String> = models.map(|(name, of)| format!("{name} (as in {of})")).collect();
+    if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+}
+
+/// Describes the differences from the model that has the fewest.
+fn nearest_of<'a>(models: impl Iterator<Item = (Vec<String>, &'a str)>) -> String {
+    let nearest = models.min_by_key(|(differences, _)| differences.len());
+    nearest.map_or_else(String::new, |(differences, name)| match differences.is_empty() {
+        true => format!("{name} was left out of the build"),
+        false => format!("{}, unlike {name}", differences.join(", ")),
+    })
 }
 
 /// Returns each parameter of `wanted` that differs in `other`.
@@ -92,11 +134,44 @@ fn differences(wanted: &CardParameters, other: &CardParameters) -> Vec<String> {
             ("completion time-out (clocks)", p.timeout_clocks),
         ]
     };
-    let pairs = values(wanted).into_iter().zip(values(other));
-    pairs
-        .filter(|(own, other)| own.1 != other.1)
-        .map(|((name, own), (_, other))| format!("{name} is {own} instead of {other}"))
-        .collect()
+    different(values(wanted), values(other))
+}
+
+/// Returns each parameter of a network processor `wanted` that differs in `other`.
+fn network_differences(
+    wanted: &NetworkCardParameters,
+    other: &NetworkCardParameters,
+) -> Vec<String> {
+    let values = |p: &NetworkCardParameters| {
+        [
+            ("datapath_bytes", u64::from(p.datapath_bytes)),
+            ("links", p.links.into()),
+            ("put_slots", p.put_slots.into()),
+            ("get_slots", p.get_slots.into()),
+            ("credit_slots", p.credit_slots.into()),
+            ("tags of each link", p.tags.into()),
+            ("max_read_bytes", p.max_read_bytes.into()),
+            ("staging_bytes", p.staging_bytes.into()),
+            ("max_write_bytes", p.max_write_bytes.into()),
+            ("lanes", p.lanes.into()),
+            ("channel_datagrams", p.channel_datagrams.into()),
+            ("queue_datagrams", p.queue_datagrams.into()),
+            ("retry_datagrams", p.retry_datagrams.into()),
+            ("acknowledge_datagrams", p.acknowledge_datagrams.into()),
+            ("acknowledge_within (clocks)", p.acknowledge_within_clocks),
+            ("retry_timeout (clocks)", p.retry_timeout_clocks),
+            ("refresh (clocks)", p.refresh_clocks),
+            ("clock (ps)", p.clock_ps),
+            ("completion time-out (clocks)", p.timeout_clocks),
+        ]
+    };
+    different(values(wanted), values(other))
+}
+
+/// Describes the values that differ.
+fn different<const N: usize>(own: [(&str, u64); N], other: [(&str, u64); N]) -> Vec<String> {
+    let pairs = own.into_iter().zip(other).filter(|(own, other)| own.1 != other.1);
+    pairs.map(|((name, own), (_, other))| format!("{name} is {own} instead of {other}")).collect()
 }
 
 #[cfg(test)]

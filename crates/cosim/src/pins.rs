@@ -4,6 +4,7 @@
 //!
 //! Read first: `gateware/rtl/crosslane_pkg.sv`.
 
+use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::{Attributes, CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 
@@ -70,6 +71,45 @@ pub struct Outputs {
     pub tx_data: [u32; DATA_WORDS],
 }
 
+/// Most links of a network processor.
+pub const MAX_LINKS: usize = 8;
+/// Symbols of a word of a transceiver.
+pub(crate) const SYMBOLS: u64 = 2;
+/// Words of 32 bits for the line bits of a link: 20 of each of 8 lanes.
+pub const LINE_WORDS: usize = 5;
+
+/// Inputs of one clock of a network processor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkInputs {
+    /// Those of the TLPs; it has no time.
+    pub tlps: Inputs,
+    /// `first_session`.
+    pub first_session: u32,
+    /// `rx_clk`, a bit of each link.
+    pub rx_clocks: u8,
+    /// `rx_rst`, a bit of each link.
+    pub rx_resets: u8,
+    /// `rx_detected`: a bit of each lane of each link.
+    pub rx_detected: [u8; MAX_LINKS],
+    /// `rx_words` of each link.
+    pub rx_words: [[u32; LINE_WORDS]; MAX_LINKS],
+}
+
+/// Outputs of one clock of a network processor, sampled before its edge.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkOutputs {
+    /// Those of the TLPs; it has no time and reports no errors.
+    pub tlps: Outputs,
+    /// `tx_enable`, a bit of each link.
+    pub tx_enable: u8,
+    /// `tx_begins_word`, a bit of each link.
+    pub tx_begins_word: u8,
+    /// `tx_words` of each link.
+    pub tx_words: [[u32; LINE_WORDS]; MAX_LINKS],
+}
+
 /// Settings of the function's configuration space for the card: `function_t`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FunctionSettings {
@@ -79,6 +119,19 @@ pub(crate) struct FunctionSettings {
     pub relaxed_ordering: bool,
     pub extended_tags: bool,
     pub msix_enabled: bool,
+}
+
+impl From<&ConfigSpace> for FunctionSettings {
+    fn from(config: &ConfigSpace) -> Self {
+        Self {
+            max_payload_bytes: config.max_payload_bytes(),
+            max_read_request_bytes: config.max_read_request_bytes(),
+            bus_master: config.bus_master_enabled(),
+            relaxed_ordering: config.relaxed_ordering_enabled(),
+            extended_tags: config.extended_tags_enabled(),
+            msix_enabled: config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked),
+        }
+    }
 }
 
 impl FunctionSettings {

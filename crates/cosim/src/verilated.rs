@@ -9,43 +9,53 @@ use std::ptr::NonNull;
 
 use crate::error::CosimError;
 use crate::model::Model;
-use crate::pins::{Inputs, Outputs};
+use crate::pins::{Inputs, NetworkInputs, NetworkOutputs, Outputs};
 
 /// Functions of one model.
-struct Functions {
+struct Functions<I, O> {
     name: &'static str,
     new: unsafe extern "C" fn() -> *mut c_void,
     delete: unsafe extern "C" fn(*mut c_void),
-    clock: unsafe extern "C" fn(*mut c_void, *const Inputs, *mut Outputs),
+    clock: unsafe extern "C" fn(*mut c_void, *const I, *mut O),
     trace: unsafe extern "C" fn(*mut c_void, *const c_char) -> bool,
 }
 
-// The build writes `MODELS`, a table of each model's functions, and their declarations.
+// The build writes `MODELS` and `NETWORK_MODELS`, tables of each model's functions, and their
+// declarations.
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// Verilated circuit.
-pub(crate) struct Verilated {
-    functions: &'static Functions,
+pub(crate) struct Verilated<I: 'static, O: 'static> {
+    functions: &'static Functions<I, O>,
     handle: NonNull<c_void>,
 }
 
 // SAFETY: this value alone owns the handle, and each call borrows it mutably, so one thread uses a
 // model at a time. A model keeps nothing of the thread that made it: it has its own context, and
 // traces are written from the calling thread.
-unsafe impl Send for Verilated {}
+unsafe impl<I: 'static, O: 'static> Send for Verilated<I, O> {}
 
-impl Verilated {
-    /// Returns the model of a configuration if it is built.
-    pub fn new(name: &str) -> Option<Self> {
-        let functions = MODELS.iter().find(|functions| functions.name == name)?;
+/// Returns the model of a card by its name if it is built.
+pub(crate) fn card(name: &str) -> Option<Verilated<Inputs, Outputs>> {
+    Verilated::new(&MODELS, name)
+}
+
+/// Returns the model of a network processor by its name if it is built.
+pub(crate) fn network(name: &str) -> Option<Verilated<NetworkInputs, NetworkOutputs>> {
+    Verilated::new(&NETWORK_MODELS, name)
+}
+
+impl<I: 'static, O: 'static> Verilated<I, O> {
+    fn new(models: &'static [Functions<I, O>], name: &str) -> Option<Self> {
+        let functions = models.iter().find(|functions| functions.name == name)?;
         // SAFETY: the function takes nothing and returns a new model, which `drop` deletes.
         let handle = unsafe { (functions.new)() };
         NonNull::new(handle).map(|handle| Self { functions, handle })
     }
 }
 
-impl Model for Verilated {
-    fn clock(&mut self, inputs: &Inputs, outputs: &mut Outputs) {
+impl<I: 'static, O: 'static> Model<I, O> for Verilated<I, O> {
+    fn clock(&mut self, inputs: &I, outputs: &mut O) {
         // SAFETY: the handle belongs to this model alone; both structures have the layout that the
         // shim expects and are borrowed exclusively for the length of the call.
         unsafe { (self.functions.clock)(self.handle.as_ptr(), inputs, outputs) }
@@ -64,7 +74,7 @@ impl Model for Verilated {
     }
 }
 
-impl Drop for Verilated {
+impl<I: 'static, O: 'static> Drop for Verilated<I, O> {
     fn drop(&mut self) {
         // SAFETY: the handle came from `new` of the same model and is not used again.
         unsafe { (self.functions.delete)(self.handle.as_ptr()) }

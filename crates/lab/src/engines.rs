@@ -3,12 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crosslane_cosim::{Card, CardParameters, CosimError};
+use crosslane_cosim::{
+    Card, CardParameters, CosimError, NETWORK_CONFIGURATIONS, NetworkCard, NetworkCardParameters,
+};
+use crosslane_device::network_processor::{LineCode, NetworkProcessor, NetworkProcessorParameters};
 use crosslane_device::{Engine, EngineParameters, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::Device;
 use crosslane_pcie::units::Picoseconds;
 
-use crate::file::EndpointInstance;
+use crate::file::{EndpointInstance, LabFile, TorusInstance};
 
 /// The implementation of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +47,24 @@ impl Engines {
         }
         Ok(Box::new(card))
     }
+
+    /// Makes the network processor of an endpoint.
+    pub fn make_network(
+        &self,
+        lab: &LabFile,
+        endpoint: &EndpointInstance,
+        processor: NetworkProcessorParameters,
+    ) -> Result<Box<dyn Device>, CosimError> {
+        if self.kind == EngineKind::Model {
+            return Ok(Box::new(NetworkProcessor::new(processor)));
+        }
+        let torus = lab.tori.iter().find(|torus| torus.nodes.contains(&endpoint.name));
+        let mut card = NetworkCard::new(&network_card_of(endpoint, &processor, torus)?)?;
+        if let Some(file) = &self.trace {
+            card.trace_to(&file_of(file, &endpoint.name))?;
+        }
+        Ok(Box::new(card))
+    }
 }
 
 /// Inserts the endpoint's name: `trace.fst` of fpga1 becomes `trace.fpga1.fst`.
@@ -51,6 +72,73 @@ fn file_of(file: &Path, endpoint: &str) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ending = file.extension().map_or("fst".into(), |ending| ending.to_string_lossy());
     file.with_file_name(format!("{stem}.{endpoint}.{ending}"))
+}
+
+/// Nodes of a torus within which all are neighbours: the gateware does not pass datagrams on.
+const MOST_NODES: usize = 2;
+
+/// Returns the gateware configuration that matches a network processor's parameters and those of
+/// its cables.
+fn network_card_of(
+    endpoint: &EndpointInstance,
+    processor: &NetworkProcessorParameters,
+    torus: Option<&TorusInstance>,
+) -> Result<NetworkCardParameters, CosimError> {
+    let not_so = |why: String| {
+        let why = format!("{why}, which the gateware does not have");
+        let models = NETWORK_CONFIGURATIONS.iter();
+        let there: Vec<String> =
+            models.map(|it| format!("{} (as in {})", it.name, it.of)).collect();
+        Err(CosimError::NoConfiguration { why, there: there.join(", ") })
+    };
+    let Some(torus) = torus else { return not_so("no torus joins its links".to_owned()) };
+    let (cable, requester) = (&torus.parameters, &endpoint.part.parameters.requester);
+    let clock_ps = requester.clock.0;
+    if torus.nodes.len() > MOST_NODES {
+        return not_so(format!("a torus of {} nodes is routed", torus.nodes.len()));
+    }
+    if torus.share.is_some() {
+        return not_so("the torus is divided among processes".to_owned());
+    }
+    if processor.long_datagrams {
+        return not_so("datagrams are long".to_owned());
+    }
+    if cable.line_code != LineCode::Symbols {
+        return not_so("the lanes have code 64b/66b".to_owned());
+    }
+    if cable.bit_error_rate > 0.0 {
+        return not_so("cables make errors".to_owned());
+    }
+    if cable.symbol_ps() != clock_ps {
+        let (symbol_ps, sentence) = (cable.symbol_ps(), "a symbol of a lane takes");
+        return not_so(format!("{sentence} {symbol_ps} ps and a clock {clock_ps} ps"));
+    }
+    let links = u16::from(processor.links);
+    if !processor.tags.is_multiple_of(links) {
+        return not_so(format!("{} tags are shared by {links} links", processor.tags));
+    }
+    let clocks = |span_ps: u64| span_ps / clock_ps;
+    Ok(NetworkCardParameters {
+        datapath_bytes: requester.datapath_bytes,
+        links: processor.links,
+        put_slots: processor.put_slots,
+        get_slots: processor.get_slots,
+        credit_slots: processor.credit_slots,
+        tags: processor.tags / links,
+        max_read_bytes: processor.max_read_bytes,
+        staging_bytes: processor.staging_bytes,
+        max_write_bytes: processor.max_write_bytes,
+        lanes: cable.lanes,
+        channel_datagrams: cable.end.channel_datagrams,
+        queue_datagrams: cable.end.queue_datagrams,
+        retry_datagrams: cable.end.retry_datagrams,
+        acknowledge_datagrams: cable.end.acknowledge_datagrams,
+        acknowledge_within_clocks: clocks(cable.end.acknowledge_within_ps),
+        retry_timeout_clocks: clocks(cable.end.retry_timeout_ps),
+        refresh_clocks: clocks(cable.end.refresh_ps),
+        clock_ps,
+        timeout_clocks: clocks(processor.completion_timeout.0),
+    })
 }
 
 /// Returns the gateware configuration that matches an engine's parameters.
@@ -125,6 +213,26 @@ mod tests {
         let endpoint = &pushing.file().endpoints[0];
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
         assert!(error.contains("descriptors are pushed with the doorbell"), "{error}");
+    }
+
+    #[test]
+    fn own_network_processors_have_a_configuration() {
+        let card_of = |lab: &crate::Lab| {
+            let (file, endpoint) = (lab.file(), &lab.file().endpoints[0]);
+            let processor = endpoint.part.network_processor.unwrap();
+            network_card_of(endpoint, &processor, file.tori.first())
+        };
+        let lab = crate::open("nget:crosslane").unwrap();
+        let configuration = &NETWORK_CONFIGURATIONS[0];
+        assert_eq!(card_of(&lab), Ok(configuration.parameters));
+        for (lab, wanted) in [
+            (crate::open("nget").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
+            (crate::open("torus").unwrap(), "a torus of 16 nodes is routed"),
+            (lab.with_constant("part.cable.bit_error_rate", 1e-6).unwrap(), "cables make errors"),
+        ] {
+            let error = card_of(&lab).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
     }
 
     #[test]

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use crosslane_cosim::CosimError;
+use crosslane_cosim::{CosimError, NetworkCard};
 use crosslane_device::network_processor::{CableEnd, NetworkProcessor, Outbox};
 use crosslane_device::nic::Nic;
 use crosslane_device::outside::OutsideDevice;
@@ -15,7 +17,7 @@ use crosslane_fabric::{
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, Picoseconds};
 
-use crate::engines::Engines;
+use crate::engines::{EngineKind, Engines};
 use crate::error::{LabError, Problem, Result, nearest};
 use crate::file::{EndpointInstance, LabFile, LinkInstance, Share, TorusInstance, no_socket};
 
@@ -114,8 +116,9 @@ pub(crate) fn build(
             let joined = Nic::join(&mut fabric, ends, network.parameters);
             assert!(joined, "both ends are NICs");
         }
+        let joined = Arc::default();
         for torus in &lab.tori {
-            border = lay_cables(&mut fabric, torus).or(border);
+            border = lay_cables(&mut fabric, torus, engines.kind, &joined).or(border);
         }
     }
     Ok((fabric, border))
@@ -150,8 +153,13 @@ impl Border {
 }
 
 /// Joins the nodes of a torus: in each dimension, each node's upward link to the next one's
-/// downward link. Returns the border of a part.
-fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) -> Option<Border> {
+/// downward link. Returns the border of a part. `clock` is shared by all cards of gateware.
+fn lay_cables(
+    fabric: &mut Fabric,
+    torus: &TorusInstance,
+    engines: EngineKind,
+    clock: &Arc<AtomicU64>,
+) -> Option<Border> {
     let numbers: BTreeMap<&str, usize> =
         fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let of_name = |name: &String| numbers.get(name.as_str()).map(|&node| NodeId(node as u32));
@@ -162,6 +170,9 @@ fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) -> Option<Border> {
         let away = |(node, link)| CableEnd { node, link };
         let parameters = torus.parameters;
         let joined = match (end(lower), end(upper)) {
+            (Some(lower), Some(upper)) if engines == EngineKind::Rtl => {
+                NetworkCard::join(fabric, [lower, upper], parameters.latency, clock)
+            }
             (Some(lower), Some(upper)) => {
                 NetworkProcessor::join(fabric, [lower, upper], parameters)
             }
@@ -512,7 +523,7 @@ impl<'a> Wiring<'a> {
             .endpoints
             .iter()
             .map(|endpoint| {
-                add_endpoint(&mut builder, endpoint, kind, engines).map_err(|source| {
+                add_endpoint(&mut builder, lab, endpoint, kind, engines).map_err(|source| {
                     let problem = Problem::Gateware { name: endpoint.name.clone(), source };
                     lab.error(endpoint.span.clone(), &endpoint.name, problem)
                 })
@@ -584,6 +595,7 @@ impl<'a> Wiring<'a> {
 
 fn add_endpoint(
     builder: &mut FabricBuilder,
+    lab: &LabFile,
     endpoint: &EndpointInstance,
     kind: Endpoints<'_>,
     engines: &Engines,
@@ -604,7 +616,7 @@ fn add_endpoint(
         Box::new(Nic::new(nic))
     } else {
         let processor = part.network_processor.expect("it is one of these devices");
-        Box::new(NetworkProcessor::new(processor))
+        engines.make_network(lab, endpoint, processor)?
     };
     let (identity, bars) = (part.parameters.identity, part.parameters.bars);
     Ok(builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1)

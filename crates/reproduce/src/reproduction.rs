@@ -26,10 +26,9 @@ pub struct Reproduction {
 }
 
 /// The page's remark if this project's own engines were the gateware.
-const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The paper's engine, \
-                           with its idle clock and gap, is there as a model only: the paper's \
-                           figures are beside that model, as context. What limits a run was \
-                           looked for with models.";
+const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The paper's engine is \
+                           there as a model only: the paper's figures are beside that model, as \
+                           context. What limits a run was looked for with models.";
 
 /// Runs a reproduction with this project's own engines of some kind. Engines of papers are models,
 /// and so are those of the runs that are given to `explain`. If `watch` wants no more scenarios to

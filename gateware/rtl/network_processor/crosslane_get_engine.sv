@@ -11,11 +11,9 @@ module crosslane_get_engine
   import crosslane_nget_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    parameter int unsigned LINK = 0,  // number of the link
     parameter int unsigned LANES = 8,  // of the link
     parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
     parameter int unsigned TAGS = 64,  // power of two, 2 to 256
-    parameter int unsigned FIRST_TAG = 0,  // a multiple of TAGS
     parameter int unsigned MAX_READ = 512,  // bytes: power of two, 128 to 4096
     parameter int unsigned STAGING_BYTES = 4096,  // of a channel: power of two, 2 MAX_READ or more
     parameter int unsigned RECORDS = 32,  // reads of a channel: power of two to 256
@@ -24,6 +22,7 @@ module crosslane_get_engine
     input logic clk,
     input logic rst,
     input function_t function_i,
+    input logic [2:0] link,  // its number, constant: its tags begin at `link` * TAGS
     output logic idle,  // no message, nothing to send
     output logic quiet,  // no message, so no read under way
     input logic request_valid,
@@ -88,7 +87,6 @@ module crosslane_get_engine
   assign idle = messages_idle && sender_empty && !request_valid && !m_read_valid;
 
   crosslane_get_messages #(
-      .LINK(LINK),
       .GET_SLOTS(GET_SLOTS),
       .MAX_READ(MAX_READ)
   ) messages_of_link (
@@ -105,7 +103,7 @@ module crosslane_get_engine
     header.first_be = first_enables(read.address[1:0], read.bytes);
     header.last_be = (header.length_dw == 11'd1) ? '0 : last_enables(read.address[1:0], read.bytes);
     header.requester = function_i.routing_id;
-    header.tag = 10'(FIRST_TAG) | 10'(free_tag);
+    header.tag = 10'({link, free_tag});
   end
 
   // It has room: a read is sent when it has.
@@ -129,7 +127,6 @@ module crosslane_get_engine
   crosslane_get_tags #(
       .DATA_BITS(DATA_BITS),
       .TAGS(TAGS),
-      .FIRST_TAG(FIRST_TAG),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) tags (
@@ -137,6 +134,7 @@ module crosslane_get_engine
       .rst,
       .has_free,
       .free_tag,
+      .link,
       .take          (read_sent),
       .take_read     (read),
       .s_valid       (s_completion_valid),

@@ -10,7 +10,6 @@ module crosslane_get_messages
   import crosslane_network_pkg::*;
   import crosslane_nget_pkg::*;
 #(
-    parameter int unsigned LINK      = 0,   // number of the link
     parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
     parameter int unsigned MAX_READ  = 512
 ) (
@@ -19,6 +18,7 @@ module crosslane_get_messages
     // verilator lint_off UNUSEDSIGNAL
     input  function_t                  function_i,      // only some fields are used
     // verilator lint_on UNUSEDSIGNAL
+    input  logic        [         2:0] link,            // its number, constant
     output logic                       idle,            // no message, nothing to look at
     input  logic                       request_valid,
     output logic                       request_ready,
@@ -197,7 +197,7 @@ module crosslane_get_messages
   assign exists = message.state != GET_NONE;
   assign is_ending = message.state == GET_ENDING;
   assign is_next = message.state == GET_OPEN && message.token == asked.token;
-  assign is_foreign = asked.routed || asked.link != 3'(LINK);
+  assign is_foreign = asked.routed || asked.link != link;
   assign is_cancelled = asked.cancel && exists && !is_ending && message.token == asked.token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && exists;

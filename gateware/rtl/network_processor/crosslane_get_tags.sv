@@ -11,7 +11,6 @@ module crosslane_get_tags
 #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned TAGS = 64,  // power of two, 2 to 256
-    parameter int unsigned FIRST_TAG = 0,  // on the wire; a multiple of TAGS
     parameter int unsigned STAGING_BYTES = 4096,  // of a channel
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     localparam int unsigned BYTES = DATA_BITS / 8,
@@ -20,6 +19,8 @@ module crosslane_get_tags
 ) (
     input  logic                            clk,
     input  logic                            rst,
+    // Number of the link, constant: on the wire its tags begin at `link` * TAGS.
+    input  logic        [          2:0] link,
     // Takes the tag that is free.
     output logic                            has_free,
     output logic        [     TAG_BITS-1:0] free_tag,
@@ -111,7 +112,7 @@ module crosslane_get_tags
   assign tag = TAG_BITS'(header.tag);
   assign read = reads[tag];
   assign left = has_begun[tag] ? missing[tag] : read.bytes;
-  assign is_tag = 10'(header.tag - 10'(FIRST_TAG)) < 10'(TAGS);
+  assign is_tag = header.tag >> TAG_BITS == 10'(link);
   assign waits = is_tag && states[tag] == TAG_WAITS;
   assign offset = 13'(header.address[1:0]);
   assign lowest = 7'(read.address) + 7'(read.bytes) - 7'(left);

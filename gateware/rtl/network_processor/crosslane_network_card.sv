@@ -34,6 +34,7 @@ module crosslane_network_card
     input function_t function_i,
     input room_t room_i,
     input logic [15:0] first_session,  // another in each reset
+    output logic busy_o,  // `status.quiet` is 0
     // TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
@@ -103,6 +104,8 @@ module crosslane_network_card
   logic [31:0] access_data, read_data;
   logic [63:0] counts_address;
   logic [LINKS-1:0] enable, retrain;
+  logic [LINKS-1:0][1:0] mode;
+  assign busy_o = !quiet;
   network_counters_t counters;
   port_state_e [LINKS-1:0] state;
   logic [LINKS-1:0][9:0] far_channel_datagrams;

@@ -9,7 +9,6 @@ module crosslane_network_link
   import crosslane_network_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    parameter int unsigned LINK = 0,  // its number
     parameter int unsigned PUT_SLOTS = 8,
     parameter int unsigned GET_SLOTS = 64,  // these as in crosslane_get_engine
     parameter int unsigned TAGS = 32,
@@ -34,7 +33,9 @@ module crosslane_network_link
     input logic clk,
     input logic rst,
     input function_t function_i,
+    input logic [2:0] link,  // its number, constant
     input logic enable,  // falls: forgets everything
+    input logic [1:0] mode,  // changes: forgets everything
     input logic retrain,  // pulse
     input logic [15:0] first_session,
     // `resets`, level: software has reset the network processor. `forget`: the receive engine is to
@@ -46,6 +47,7 @@ module crosslane_network_link
     input logic forgotten,
     input logic held,
     output logic takes,  // datagrams are taken: the link is up or trains
+    output logic changes,  // its mode: requests wait
     output logic quiet,  // nothing is being forgotten, no get is under way
     // Words of the put aperture.
     input logic word_valid,
@@ -102,20 +104,31 @@ module crosslane_network_link
   // --- Forgetting ----------------------------------------------------------------------------
   // All of the link goes, in the link and in the receive engine, before it may train again.
   logic forgetting, swept, gets_swept, gets_forgotten, gets_quiet;
-  logic is_disabled, was_failed, begins;
+  logic is_disabled, was_failed, begins, is_normal, is_sink, is_looped, is_changing;
+  logic [1:0] mode_now;
+  port_state_e lanes_state;
 
-  assign begins = resets || (!enable && !is_disabled) || (state == PORT_FAILED && !was_failed);
+  assign begins = resets || (!enable && !is_disabled) || mode != mode_now ||
+      (lanes_state == PORT_FAILED && !was_failed);
   assign forget = forgetting && !swept;
-  assign quiet  = !forgetting && !begins && gets_quiet;
-  assign takes  = enable && !is_disabled && state != PORT_FAILED && !forgetting;
+  assign quiet = !forgetting && !begins && gets_quiet;
+  assign is_sink = mode_now == MODE_SINK;
+  assign is_looped = mode_now == MODE_LOOPBACK;
+  assign is_normal = !is_sink && !is_looped;
+  assign changes = mode != mode_now ||
+      (is_changing && (forgetting || (enable && is_disabled)));
+  assign takes = !forgetting &&
+      (!is_normal || (enable && !is_disabled && lanes_state != PORT_FAILED));
 
   always_ff @(posedge clk) begin
-    was_failed <= state == PORT_FAILED;
+    mode_now <= mode;
+    is_changing <= changes;
+    was_failed <= lanes_state == PORT_FAILED;
     if (forgotten) swept <= 1'b1;
     if (gets_forgotten) gets_swept <= 1'b1;
     if (swept && gets_swept && !held) forgetting <= 1'b0;
     if (!forgetting && enable && !resets) is_disabled <= 1'b0;
-    if (resets || !enable) is_disabled <= 1'b1;
+    if (resets || !enable || mode != mode_now) is_disabled <= 1'b1;
     if (begins) begin
       forgetting <= 1'b1;
       swept <= 1'b0;
@@ -127,35 +140,55 @@ module crosslane_network_link
       swept       <= 1'b0;
       is_disabled <= 1'b1;
       was_failed  <= 1'b0;
+      mode_now    <= MODE_NORMAL;
+      is_changing <= 1'b0;
     end
+  end
+
+  // The lanes are for mode normal: a sink looks as if they trained, a loopback as if they were up.
+  always_comb begin
+    state = lanes_state;
+    if (is_sink && enable) state = PORT_ALIGN;
+    if (is_looped) state = forgetting ? PORT_ALIGN : PORT_UP;
   end
 
   // --- Lanes and end -------------------------------------------------------------------------
   logic end_rst, core_rst, link_up, end_ready, end_begins, column_restart, column_valid;
-  logic [LANES-1:0][7:0] end_symbols, column_symbols;
-  logic [LANES-1:0] end_control, column_control, column_error;
+  logic [LANES-1:0][7:0] end_symbols, column_symbols, looped_symbols;
+  logic [LANES-1:0] end_control, column_control, column_error, looped_control;
   link_events_t column_events;
   training_set_t column_set;
   logic [2:0] timeouts_in_a_row;
-  logic s_valid, s_ready;
+  logic [9:0] lanes_far_datagrams;
+  link_counters_t core_counters;
+  logic s_valid, s_ready, core_ready;
   logic [2:0] s_channel;
   label_t s_label;
   logic [8*LANES-1:0] s_data;
-  logic [CHANNELS-1:0] room, room_more;
+  logic [CHANNELS-1:0] room, room_more, core_room, core_room_more;
   header_t header;
   logic beat_valid, has_room, delivers;
   logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
   logic [8*LANES-1:0] beat_data;
   logic [CHANNELS-1:0][9:0] delivered, freed;
 
-  assign core_rst = end_rst || forgetting;
+  assign core_rst = rst || forgetting || (end_rst && is_normal);
+  assign far_channel_datagrams = is_looped ? 10'(CHANNEL_DATAGRAMS) : lanes_far_datagrams;
+
+  // In a loopback the end has its own columns, and is its own other end.
+  always_ff @(posedge clk) begin
+    looped_symbols <= end_symbols;
+    looped_control <= end_control;
+  end
 
   crosslane_link_lanes #(
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
   ) lanes (
-      .enable(enable && !is_disabled),
+      .enable(enable && !is_disabled && is_normal),
+      .state(lanes_state),
+      .far_channel_datagrams(lanes_far_datagrams),
       .counters(lane_counters),
       .session(),
       .session_seen(),
@@ -177,15 +210,21 @@ module crosslane_network_link
   ) core (
       .rst           (core_rst),
       .counters_rst  (rst || resets),
-      .tx_ready      (end_ready),
+      .link_up       (is_normal ? link_up : is_looped && !forgetting),
+      .s_valid       (s_valid && !is_sink),
+      .s_ready       (core_ready),
+      .room          (core_room),
+      .room_more     (core_room_more),
+      .counters      (core_counters),
+      .tx_ready      (end_ready || is_looped),
       .tx_symbols    (end_symbols),
       .tx_control    (end_control),
       .tx_begins     (end_begins),
-      .rx_restart    (column_restart),
-      .rx_valid      (column_valid),
-      .rx_symbols    (column_symbols),
-      .rx_control    (column_control),
-      .rx_error      (column_error),
+      .rx_restart    (column_restart && !is_looped),
+      .rx_valid      (column_valid || is_looped),
+      .rx_symbols    (is_looped ? looped_symbols : column_symbols),
+      .rx_control    (is_looped ? looped_control : column_control),
+      .rx_error      (is_looped ? '0 : column_error),
       .rx_events     (column_events),
       .rx_set        (column_set),
       .in_error      (),
@@ -214,25 +253,35 @@ module crosslane_network_link
   assign get_ready = gets_go && s_ready;
   assign put_ready = !gets_go && s_ready;
 
+  // A sink takes all, and counts it.
+  logic [31:0] sunk;
+  assign s_ready = core_ready || is_sink;
+  assign room = core_room | {CHANNELS{is_sink}};
+  assign room_more = core_room_more | {CHANNELS{is_sink}};
+  always_comb begin
+    counters = core_counters;
+    counters.sent += sunk;
+  end
+
   always_ff @(posedge clk) begin
     if (s_valid && s_ready) begin
       s_at <= s_at + 1'b1;
       is_within <= s_at != '1;
       get_turn <= (s_at == '1) ? !gets_go : gets_go;
     end
+    sunk <= sunk + 32'(s_valid && is_sink && s_at == '1);
     if (core_rst) begin
       s_at <= '0;
       is_within <= 1'b0;
     end
+    if (rst || resets) sunk <= '0;
   end
 
   crosslane_get_engine #(
       .DATA_BITS(DATA_BITS),
-      .LINK(LINK),
       .LANES(LANES),
       .GET_SLOTS(GET_SLOTS),
       .TAGS(TAGS),
-      .FIRST_TAG(LINK * TAGS),
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)

@@ -10,6 +10,7 @@ package crosslane_network_pkg;
   localparam logic [2:0] PUT_BAR = 3'd4;
   // Bytes of the largest aperture: eight links of 32 slots a channel.
   localparam int unsigned APERTURE_BITS = 19;
+  localparam int unsigned REQUESTS_APERTURE_BITS = 15;  // of that of requests
   // Position of the credit slots in the requests' aperture, and distances of slots.
   localparam int unsigned CREDITS_BASE = 32'h4000;
   localparam int unsigned REQUEST_STRIDE = 64;
@@ -25,6 +26,11 @@ package crosslane_network_pkg;
   // Longest run of a message, and most datagrams of a message.
   localparam logic [20:0] MAX_RUN_BYTES = 21'h10_0000;
   localparam logic [14:0] MAX_DATAGRAMS = 15'd8192;
+
+  // Destination of a link's datagrams (link_mode_e of the register map).
+  localparam logic [1:0] MODE_NORMAL = 2'd0;
+  localparam logic [1:0] MODE_SINK = 2'd1;  // counted and dropped
+  localparam logic [1:0] MODE_LOOPBACK = 2'd2;  // the same link's receive buffers
 
   typedef enum logic [1:0] {
     KIND_MIDDLE = 2'd0,

@@ -34,6 +34,7 @@ module crosslane_network_processor
     // Of registers: links, counts of puts. Pulses: `reset_i`, `counts_written` (put_counts_high).
     input logic reset_i,
     input logic [LINKS-1:0] enable,
+    input logic [LINKS-1:0][1:0] mode,
     input logic [LINKS-1:0] retrain,
     input logic [15:0] first_session,
     input logic [63:0] counts_address,
@@ -106,7 +107,7 @@ module crosslane_network_processor
 
   // --- Reset by software ---------------------------------------------------------------------
   logic resetting;
-  logic [LINKS-1:0] link_quiet, forget, forgotten, takes, held;
+  logic [LINKS-1:0] link_quiet, forget, forgotten, takes, changes, held;
   always_ff @(posedge clk) begin
     if (&link_quiet) resetting <= 1'b0;
     if (reset_i) resetting <= 1'b1;
@@ -120,12 +121,15 @@ module crosslane_network_processor
   localparam int unsigned GET_BITS = $clog2(GET_SLOTS);
   logic is_get, get_found, get_space, get_valid, get_ready;
   request_t found_get, get;
-  logic is_credit, found, request_space, request_valid, request_ready;
+  logic is_credit, found, request_space, request_valid, request_ready, request_waits;
+  logic queued_valid;
   request_t found_request, request;
 
-  assign is_get = word_bar == REQUEST_BAR && place[APERTURE_BITS-1:6+GET_BITS] == '0;
+  // Addresses are those of the bus: bits above the size of the aperture are its place there.
+  localparam int unsigned SLOTS_TOP = REQUESTS_APERTURE_BITS - 1;
+  assign is_get = word_bar == REQUEST_BAR && place[SLOTS_TOP:6+GET_BITS] == '0;
   assign is_credit = word_bar == REQUEST_BAR &&
-      place[APERTURE_BITS-1:6+CREDIT_BITS] == (APERTURE_BITS-6-CREDIT_BITS)'(
+      place[SLOTS_TOP:6+CREDIT_BITS] == (SLOTS_TOP-5-CREDIT_BITS)'(
           CREDITS_BASE >> (6 + CREDIT_BITS));
   // A request of 32 B is held up by a full queue; software that keeps to its places never does it.
   assign word_ready = request_space && get_space;
@@ -156,8 +160,8 @@ module crosslane_network_processor
       .s_valid(found),
       .s_ready(request_space),
       .s_data (found_request),
-      .m_valid(request_valid),
-      .m_ready(request_ready),
+      .m_valid(queued_valid),
+      .m_ready(request_ready && !request_waits),
       .m_data (request),
       .count  ()
   );
@@ -193,11 +197,21 @@ module crosslane_network_processor
       .count  ()
   );
 
+  // A request waits while the mode of its link changes.
+  always_comb begin
+    request_waits = 1'b0;
+    for (int unsigned at = 0; at < LINKS; at++) begin
+      request_waits |= changes[at] && request.link == 3'(at);
+    end
+  end
+  assign request_valid = queued_valid && !request_waits;
+
   // To the get engine of its link; link 0's refuses those of links that are not there.
   logic [LINKS-1:0] get_chosen, gets_ready, get_accepted, get_refused;
   always_comb begin
     for (int unsigned at = 0; at < LINKS; at++) begin
-      get_chosen[at] = get_valid && (get.link == 3'(at) || (at == 0 && 4'(get.link) >= 4'(LINKS)));
+      get_chosen[at] = get_valid && !changes[at] &&
+          (get.link == 3'(at) || (at == 0 && 4'(get.link) >= 4'(LINKS)));
     end
     get_ready = |(get_chosen & gets_ready);
   end
@@ -205,6 +219,7 @@ module crosslane_network_processor
   // --- Links ---------------------------------------------------------------------------------
   localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS);
   localparam int unsigned LINK_FROM = 8 + PUT_BITS;  // of the place in the put aperture
+  localparam int unsigned LINK_BITS = (LINKS > 1) ? $clog2(LINKS) : 1;
   logic [LINKS-1:0] put_accepted, put_refused, arrived_valid, arrived_ready, frees;
   logic [LINKS-1:0][CHANNELS-1:0][31:0] put_counts;
   logic [LINKS-1:0][CHANNELS-1:0] put_counted;
@@ -224,7 +239,6 @@ module crosslane_network_processor
   for (genvar n = 0; n < LINKS; n++) begin : g_link
     crosslane_network_link #(
         .DATA_BITS(DATA_BITS),
-        .LINK(n),
         .PUT_SLOTS(PUT_SLOTS),
         .GET_SLOTS(GET_SLOTS),
         .TAGS(TAGS),
@@ -243,7 +257,9 @@ module crosslane_network_processor
     ) network_link (
         .clk,
         .rst,
+        .link(3'(n)),
         .enable(enable[n] && !resetting),
+        .mode(mode[n]),
         .retrain(retrain[n]),
         .first_session,
         .resets(reset_i),
@@ -270,9 +286,10 @@ module crosslane_network_processor
         .forgotten(forgotten[n]),
         .held(held[n]),
         .takes(takes[n]),
+        .changes(changes[n]),
         .quiet(link_quiet[n]),
         .word_valid(word_valid && word_ready && word_bar == PUT_BAR && !resetting &&
-                    place[APERTURE_BITS-1:LINK_FROM] == (APERTURE_BITS-LINK_FROM)'(n)),
+                    (LINKS == 1 || place[LINK_FROM+:LINK_BITS] == LINK_BITS'(n))),
         .word_slot(place[LINK_FROM-1:8]),
         .word_within(place[7:LANE_BITS]),
         .word_last,
@@ -422,7 +439,7 @@ module crosslane_network_processor
   end
 
   // --- Counters ------------------------------------------------------------------------------
-  assign quiet = !resetting && (&link_quiet) && engine_idle && !request_valid && writes_idle &&
+  assign quiet = !resetting && (&link_quiet) && engine_idle && !queued_valid && writes_idle &&
       !write_valid && !queue_valid && !get_valid &&
       counts_due == '0;
 

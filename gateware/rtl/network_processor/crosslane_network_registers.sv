@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Registers of a network processor (registers/network_processor.rdl). Those of parts that are not
-// here read as 0: dimensions of a torus, modes and tests of links.
+// here read as 0: dimensions of a torus, tests of links.
 
 module crosslane_network_registers
   import crosslane_link_pkg::*;
@@ -25,6 +25,7 @@ module crosslane_network_registers
     output logic                               counts_written,
     output logic              [     63:0]      counts_address,
     output logic              [LINKS-1:0]      enable,
+    output logic              [LINKS-1:0][1:0] mode,
     output logic              [LINKS-1:0]      retrain,
     input  logic                               quiet,
     // verilator lint_off UNUSEDSIGNAL
@@ -89,6 +90,7 @@ module crosslane_network_registers
       for (int unsigned at = 0; at < LINKS; at++) begin
         if (link_chosen[at] && link_register == AT_LINK_CONTROL) begin
           enable[at]  <= access_data[0];
+          mode[at]    <= (access_data[5:4] == 2'd3) ? MODE_NORMAL : access_data[5:4];
           retrain[at] <= access_data[16];
         end
       end
@@ -96,6 +98,7 @@ module crosslane_network_registers
     if (rst || reset_o) begin
       counts_address <= '0;
       enable <= '0;
+      mode <= '0;
     end
     if (rst) begin
       reset_o <= 1'b0;
@@ -136,10 +139,11 @@ module crosslane_network_registers
   end
 
   // verilator lint_off UNUSEDSIGNAL
-  function automatic logic [31:0] word_of(logic [5:0] at, logic is_enabled, port_state_e of,
-                                          logic [9:0] far, link_counters_t of_link);
+  function automatic logic [31:0] word_of(logic [5:0] at, logic is_enabled, logic [1:0] mode_of,
+                                          port_state_e of, logic [9:0] far,
+                                          link_counters_t of_link);
     unique case (at)
-      AT_LINK_CONTROL: return 32'(is_enabled);
+      AT_LINK_CONTROL: return 32'(is_enabled) | 32'(mode_of) << 4;
       AT_LINK_STATUS:
       return 32'(state_of(
           of
@@ -161,8 +165,8 @@ module crosslane_network_registers
     link_word = '0;
     for (int unsigned at = 0; at < LINKS; at++) begin
       if (link_chosen[at]) begin
-        link_word |= word_of(link_register, enable[at], state[at], far_channel_datagrams[at],
-                             link_counters[at]);
+        link_word |= word_of(link_register, enable[at], mode[at], state[at],
+                             far_channel_datagrams[at], link_counters[at]);
       end
     end
   end

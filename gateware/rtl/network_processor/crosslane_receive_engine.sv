@@ -260,6 +260,7 @@ module crosslane_receive_engine
 
   // --- Steps ---------------------------------------------------------------------------------
   localparam logic [8:0] LAST_KEY = '1;
+  logic [LINKS-1:0] touched;  // links with a request or datagram since all of them was forgotten
   logic sweep_ends;
   logic [8:0] next_key;
   assign next_key   = {key.channel, key.tag} + 1'b1;
@@ -276,7 +277,10 @@ module crosslane_receive_engine
       IDLE: begin
         datagrams_first <= takes_request || (datagrams_first && !takes_datagram);
         has_link <= 1'b1;
-        if (forgets) begin
+        if (forgets && !touched[forget_index]) begin
+          forgotten[forget_index] <= 1'b1;
+        end else if (forgets) begin
+          touched[forget_index] <= 1'b0;
           work <= ON_FORGET;
           key  <= '{link: 3'(forget_index), channel: '0, tag: '0};
           step <= READS;
@@ -285,9 +289,11 @@ module crosslane_receive_engine
           asked <= request;
           key <= '{link: request.link, channel: request.channel, tag: request.tag};
           has_link <= 4'(request.link) < 4'(LINKS);
+          for (int unsigned n = 0; n < LINKS; n++) touched[n] <= touched[n] | request.link == 3'(n);
           step <= READS;
         end else if (takes_datagram) begin
           work <= ON_DATAGRAM;
+          touched[index] <= 1'b1;
           came <= arrived[index];
           key  <= key_of(index, arrived[index]);
           step <= READS;
@@ -439,6 +445,7 @@ module crosslane_receive_engine
       outcome <= OUTCOME_NONE;
       datagrams_first <= 1'b0;
       forgotten <= '0;
+      touched <= '0;
     end
   end
 endmodule

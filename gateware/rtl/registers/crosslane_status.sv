@@ -91,7 +91,7 @@ module crosslane_status
 
   // --- Steps -----------------------------------------------------------------------------------
   step_e step;
-  // What would be sent is worked out beside `is_free`, which comes from the arbiter late in the clock.
+  // The packet to send is worked out beside `is_free`, which comes from the arbiter late in the clock.
   logic is_free, sends_block, notes_interrupt;
   logic has_block, has_message, has_interrupt;
   logic [15:0] vector;

@@ -28,6 +28,7 @@ module crosslane_link_align
 
   // Whether a comma begins the ten bits before the newest `later`.
   function automatic logic has_comma(logic [19:0] bits, int unsigned later);
+    // verilator no_inline_task
     logic [6:0] head;
     head = 7'(bits >> (later + 3));
     return head == COMMA_MINUS || head == ~COMMA_MINUS;

@@ -67,6 +67,7 @@ package crosslane_link_code_pkg;
   // zeros or fewer turns the disparity, and is inverted if it is positive; so is a balanced one
   // that alternates.
   function automatic coded_t encoded(logic [7:0] symbol, logic control, logic positive);
+    // verilator no_inline_task
     logic [4:0] low;
     logic [2:0] high;
     logic [5:0] six;
@@ -95,6 +96,7 @@ package crosslane_link_code_pkg;
   // of it are in the code's tables. A code is right at a disparity if the symbol found is encoded to
   // it there. Behind an error the disparity follows the bits themselves.
   function automatic decoded_t decoded(logic [9:0] code, logic now);
+    // verilator no_inline_task
     logic [5:0] six, upright_six;
     logic [3:0] four;
     logic [4:0] low;

@@ -88,6 +88,7 @@ module network_loop
       .function_i,
       .room_i,
       .first_session(16'd1),
+      .busy_o(),
       .s_rx_valid(rx_valid),
       .s_rx_ready(rx_ready),
       .s_rx_header(rx_header),

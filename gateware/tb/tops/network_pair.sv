@@ -146,6 +146,7 @@ module network_pair
         .function_i,
         .reset_i(reset_i[n]),
         .enable(enable[n]),
+        .mode({LINKS{MODE_NORMAL}}),
         .retrain('0),
         .first_session(first_session[n]),
         .counts_address(counts_address[n]),

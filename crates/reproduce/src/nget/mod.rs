@@ -46,8 +46,19 @@ fn gets(
     modes: Modes,
     (size_bytes, in_flight): (u64, u32),
 ) -> Result<NgetOutcome> {
-    context.may_begin()?;
     let options = NgetOptions::enough(size_bytes, in_flight, 1, context.seed);
+    gets_as(context, lab, machine, modes, options)
+}
+
+/// Makes gets with these options.
+fn gets_as(
+    context: &Context<'_>,
+    lab: &Lab,
+    machine: Machine,
+    modes: Modes,
+    options: NgetOptions,
+) -> Result<NgetOutcome> {
+    context.may_begin()?;
     let work = GetWork { processor: machine.card.to_owned(), modes, options };
     let run = Scenario::new(Arc::new(lab.clone()), work).with_seed(context.seed);
     let outcome = run.run(&(), None)?;
@@ -68,7 +79,7 @@ pub(crate) const STUDY: Study = Study {
             + modes::SCENARIOS
             + link::SCENARIOS
             + own::SCENARIOS,
-        has_engines: false,
+        has_engines: true,
         experiments: |context, done| {
             for run in [peak::run, completions::run, modes::run, link::run, own::run] {
                 done.push(run(context)?);

@@ -6,12 +6,12 @@ use crosslane_driver::network_processor::Modes;
 use std::sync::Arc;
 
 use crosslane_experiment::SendWay;
-use crosslane_lab::Lab;
+use crosslane_lab::{EngineKind, Lab};
 use crosslane_report::{Axis, Scale, Table};
 use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
-use super::{ALL_IN_FLIGHT, GPU1, NgetOutcome, gets};
+use super::{ALL_IN_FLIGHT, GPU1, NgetOptions, NgetOutcome, gets_as};
 use crate::comparison::Row;
 use crate::context::Context;
 use crate::error::Result;
@@ -24,6 +24,11 @@ const VARIANT: &str = "crosslane";
 const COMPLETIONS: [u32; 3] = [64, 128, 256];
 /// Sizes of a get, bytes.
 const SIZES: [u64; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+/// The sizes that the gateware is run with, and fewer loops than the model has: a megabyte takes
+/// it seconds.
+const GATEWARE_SIZES: usize = 4;
+const GATEWARE_BYTES: u64 = 1 << 20;
+const GATEWARE_LOOPS: std::ops::RangeInclusive<u64> = 128..=1000;
 /// Bytes of the short messages.
 const MESSAGES: [u64; 4] = [8, 16, 32, 64];
 /// Least share of the ceiling for long gets.
@@ -43,16 +48,35 @@ const fn wanted_ns(way: SendWay) -> f64 {
     }
 }
 
+/// Returns the sizes of gets for a kind of engine.
+fn sizes_of(own: EngineKind) -> &'static [u64] {
+    match own {
+        EngineKind::Model => &SIZES,
+        EngineKind::Rtl => &SIZES[..GATEWARE_SIZES],
+    }
+}
+
 /// Makes gets of each size for each size of completions.
 fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
-    let jobs: Vec<(u32, u64)> =
-        COMPLETIONS.iter().flat_map(|payload| SIZES.map(|size| (*payload, size))).collect();
+    let sizes = sizes_of(context.own);
+    let jobs: Vec<(u32, u64)> = COMPLETIONS
+        .iter()
+        .flat_map(|payload| sizes.iter().map(move |size| (*payload, *size)))
+        .collect();
     let run = |&(payload, size): &(u32, u64)| {
         let lab = lab.edited(|file| {
             let part = Arc::make_mut(&mut file.hosts[0].part);
             part.parameters.completer.completion_bytes = payload;
         })?;
-        gets(context, &lab, GPU1, Modes::FASTEST, (size, ALL_IN_FLIGHT))
+        let options = NgetOptions::enough(size, ALL_IN_FLIGHT, 1, context.seed);
+        let options = match context.own {
+            EngineKind::Model => options,
+            EngineKind::Rtl => {
+                let (least, most) = (*GATEWARE_LOOPS.start(), *GATEWARE_LOOPS.end());
+                options.with_loops((GATEWARE_BYTES / size).clamp(least, most))
+            }
+        };
+        gets_as(context, &lab, GPU1, Modes::FASTEST, options)
     };
     jobs.par_iter().map(run).collect()
 }
@@ -71,14 +95,15 @@ fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
 }
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
-    let lab = context.variant(VARIANT)?;
+    let lab = context.variant(VARIANT)?.with_engines(context.own);
+    let sizes = sizes_of(context.own);
     let outcomes = all_gets(context, &lab)?;
     let mut rates =
         Table::headed("our engine, N = 64 | completions B: | MB/s: | ceiling MB/s: | of it %:");
     let mut rows = Vec::new();
     let (mut series, mut longest) = (Vec::new(), Vec::new());
-    for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(SIZES.len())) {
-        let points = SIZES.iter().zip(of_payload);
+    for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(sizes.len())) {
+        let points = sizes.iter().zip(of_payload);
         for (size, one) in points.clone() {
             rates.row([
                 size_words(*size),
@@ -122,25 +147,36 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
             let conditions = format!("our engine; {way} of {bytes} B to a neighbour");
             rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
         }
-        of_terms.extend(of_way.last().map(|ns| terms_table(&lab, way, *ns)));
+        // The terms are those of the model.
+        let whole = of_way.last().filter(|_| context.own == EngineKind::Model);
+        of_terms.extend(whole.map(|ns| terms_table(&lab, way, *ns)));
     }
     tables.push(latencies);
     tables.extend(of_terms);
     let least = longest.iter().copied().fold(f64::INFINITY, f64::min);
-    let text = paragraphs([
-        &format!(
-            "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
-             flight: {:.1} % of what completions leave of the link at the least, with gets of 256 \
-             KiB; {:.0} % were wanted. Short gets share the link with their own requests, a line \
-             of 64 B each.",
-            100.0 * least,
-            100.0 * LEAST_OF_CEILING
-        ),
-        "Short messages are from before the first store until the program at the neighbour sees \
-         the notification in its memory. The terms are the lab's constants, and those of 64 B add \
-         up to what is simulated within 3 ns: a core's first store leaves at once, and a DLLP that \
-         is just being sent holds a TLP up. QPACE took about 3 us.",
-    ]);
+    let longest_words = sizes.last().map(|size| size_words(*size)).unwrap_or_default();
+    let rates = format!(
+        "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
+         flight: {:.1} % of what completions leave of the link at the least, with gets of \
+         {longest_words}; {:.0} % were wanted. Short gets share the link with their own requests, \
+         a line of 64 B each.",
+        100.0 * least,
+        100.0 * LEAST_OF_CEILING
+    );
+    let messages = "Short messages are from before the first store until the program at the \
+                    neighbour sees the notification in its memory.";
+    let behind = match context.own {
+        EngineKind::Model => {
+            "The terms are the lab's constants, and those of 64 B add up to what is simulated \
+             within 3 ns: a core's first store leaves at once, and a DLLP that is just being sent \
+             holds a TLP up."
+        }
+        EngineKind::Rtl => {
+            "The links code, align and deskew their lanes in the gateware; the lab's latency of \
+             transceivers and cable comes on top."
+        }
+    };
+    let text = paragraphs([&rates, &format!("{messages} {behind} QPACE took about 3 us.")]);
     let title = "Our engine: bandwidth by the size of completions";
     let y = Axis::new("bandwidth", "MB/s", Scale::Linear);
     Ok(Experiment {

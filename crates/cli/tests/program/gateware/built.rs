@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The gateware in the place of engines.
 
+use crosslane::driver::network_processor::{Modes, TorusDimension};
+use crosslane::experiment::{OneWayOptions, SendWay, host_of, one_way};
+use crosslane::host::Reason;
+use crosslane::lab::{CheckedRun, EngineKind, Lab};
+use crosslane::pcie::units::Picoseconds;
+use crosslane::torus::{Coordinates, Direction, Node, NodeOptions};
 use serde_json::Value;
 
-use crate::run::{json_of, number, run, run_well};
+use crate::run::{assert_refused, json_of, number, run, run_well};
 
 /// Longest difference of a latency one way, ps: 3 clocks.
 const MOST_PS: f64 = 12_000.0;
@@ -86,6 +92,63 @@ fn latency_is_that_of_the_model_but_for_three_clocks() {
         let latency = |scenario: &Value| number(&scenario["latency"]["one_way"]["typical_ps"]);
         let (ours, theirs) = (latency(&model), latency(&gateware));
         assert!((theirs - ours).abs() <= MOST_PS, "{size} B to {to}: {theirs} ps, not {ours}");
+    }
+}
+
+/// Share of the host's link less DLLPs that gets of the network processor reach at least.
+const LEAST_OF_CEILING: f64 = 0.98;
+/// Longest times of a message of 64 B to a neighbour's memory: puts and gets.
+const MOST_PUT: Picoseconds = Picoseconds::from_ns(1050);
+const MOST_GET: Picoseconds = Picoseconds::from_ns(1850);
+
+#[test]
+fn gets_of_network_processors_reach_the_ceiling() {
+    let arguments = "bench nget --lab nget:crosslane --node fpga1 -n 64 --buffers mapped";
+    let scenario = scenario_on_gateware(&format!("{arguments} --size 16K -k 64"));
+    let flow = &scenario["flows"][0];
+    let share = number(&flow["share_of_ceiling"]);
+    assert!(share > LEAST_OF_CEILING, "{flow}");
+    // Data came back through the links' loopback.
+    assert_eq!((flow["gets_compared"].as_u64(), flow["gets_wrong"].as_u64()), (Some(8), Some(0)));
+}
+
+/// Returns the typical time of messages of 64 B from fpga1 to fpga2, over verilated links.
+fn message_time(way: SendWay) -> Picoseconds {
+    let lab = Lab::load("nget:crosslane").unwrap().with_engines(EngineKind::Rtl);
+    let run = CheckedRun::new(&lab, 1).unwrap();
+    let simulation = run.simulation();
+    let program = async {
+        let open = async |at: u16| {
+            let dimension = TorusDimension { size: 2, position: at, is_open: true };
+            let name = ["fpga1", "fpga2"][usize::from(at)];
+            let bus = simulation.bus(host_of(simulation, name)?);
+            let options = NodeOptions::default().with_modes(Modes::FASTEST);
+            Ok::<_, Reason>(Node::open(bus, name, Coordinates::new(&[dimension]), options).await?)
+        };
+        let (from, to) = (open(0).await?, open(1).await?);
+        from.links_up(Picoseconds::from_ms(10)).await?;
+        to.links_up(Picoseconds::from_ms(10)).await?;
+        let options = OneWayOptions::new(64, way).with_rounds(4);
+        Ok::<_, Reason>(one_way(&from, &to, Direction::Up(0), &options).await?)
+    };
+    let measured = run.run("messages", program).unwrap().value;
+    assert_eq!(measured.wrong, 0);
+    measured.typical()
+}
+
+#[test]
+fn messages_reach_a_neighbours_memory_in_time() {
+    let [put, get] = [SendWay::Put, SendWay::Get].map(message_time);
+    assert!(put < MOST_PUT && get < MOST_GET, "put {put:?}, get {get:?}");
+}
+
+#[test]
+fn labs_beyond_the_gatewares_links_are_refused() {
+    for (lab, why) in [
+        ("nget", "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
+        ("torus", "a torus of 16 nodes is routed"),
+    ] {
+        assert_refused(&format!("bench nget --lab {lab} --engine rtl"), 1, why);
     }
 }
 

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Network processor device: the gateware with its links, and the cables between such cards.
+//!
+//! A cable takes the words that the transceivers of one end send and brings them to the other end
+//! after its latency. Coding, alignment, deskew and training are in the gateware, so their clocks
+//! come on top of it. Both ends of a cable are clocked together: the cards that are joined by
+//! cables with both ends enabled run or sleep at the same clocks, so that a link does not notice a
+//! sleep.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Fabric, Intake, NodeId, Received};
+use crosslane_pcie::config::{Bar, ConfigSpace};
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::card::count_clocks;
+use crate::configurations::NetworkCardParameters;
+use crate::error::CosimError;
+use crate::model::{NetworkModel, network_model_for};
+use crate::pins::{
+    self, FunctionSettings, Inputs, LINE_WORDS, NO_BAR, NetworkInputs, NetworkOutputs, SYMBOLS,
+};
+use crate::tlps::{self, Tlps};
+
+/// Timer token: clock edge.
+const EDGE: u32 = 0;
+/// Clocks of reset at time 0: enough for both clocks of every link.
+const RESET_CLOCKS: u64 = 16;
+/// Clocks without a TLP for which a card is active that says so: longer than it takes to forget all
+/// of its links.
+const BUSY_CLOCKS: u64 = 65_536;
+/// Clocks behind activity after which a card with an enabled link sleeps: longer than a link takes
+/// to be trained, and than its time-outs.
+const QUIET_CLOCKS: u64 = 4096;
+/// Clocks behind activity after which another card sleeps: a register access takes some clocks in
+/// which it does not show.
+const LINGER_CLOCKS: u64 = 64;
+
+/// Line bits of a word of every lane; `None` if there is no signal.
+type Word = Option<[u32; LINE_WORDS]>;
+
+/// End of a cable.
+struct CableEnd {
+    far: NodeId,
+    far_link: u8,
+    /// Latency in words.
+    words: usize,
+    /// Whether both ends send.
+    is_live: bool,
+    /// Words on their way here, oldest first.
+    inbound: VecDeque<Word>,
+}
+
+impl CableEnd {
+    /// Begins or ends the exchange of words.
+    fn set_live(&mut self, is_live: bool) {
+        self.is_live = is_live;
+        self.inbound.clear();
+        if is_live {
+            self.inbound.resize(self.words, None);
+        }
+    }
+}
+
+/// Read waiting for completions.
+struct Read {
+    bytes: u32,
+    sent_clock: u64,
+}
+
+/// Gateware as an endpoint's device: registers in BAR 0, request apertures in BAR 2, put aperture
+/// in BAR 4.
+pub struct NetworkCard {
+    model: Box<NetworkModel>,
+    parameters: NetworkCardParameters,
+    settings: FunctionSettings,
+    bars: [Option<Bar>; 6],
+    tlps: Tlps,
+    /// Reads by their tags.
+    reads: BTreeMap<u16, Read>,
+    /// Cables by links.
+    cables: Vec<Option<CableEnd>>,
+    /// Number of the next clock to simulate.
+    next_clock: u64,
+    /// Clock for which a timer is set.
+    scheduled: Option<u64>,
+    /// Last clock in which a TLP moved here.
+    moved_clock: u64,
+    /// Last clock in which it was active.
+    active_clock: u64,
+    /// The same of all cards that are joined by live cables.
+    joined_clock: Arc<AtomicU64>,
+    clocks_run: u64,
+    inputs: NetworkInputs,
+    outputs: NetworkOutputs,
+}
+
+impl NetworkCard {
+    /// Creates a card in its reset state, without cables, with the model built for these
+    /// parameters.
+    ///
+    /// # Errors
+    /// Returns an error if no such model is built.
+    pub fn new(parameters: &NetworkCardParameters) -> Result<Self, CosimError> {
+        let mut model = network_model_for(parameters)?;
+        let mut outputs = NetworkOutputs::default();
+        let tlps = Inputs { reset: 1, tx_ready: 1, ..Inputs::default() };
+        let links = u8::MAX >> (8 - parameters.links);
+        let mut inputs = NetworkInputs { tlps, rx_resets: links, ..NetworkInputs::default() };
+        for clock in 0..RESET_CLOCKS {
+            inputs.rx_clocks = if clock.is_multiple_of(SYMBOLS) { links } else { 0 };
+            model.clock(&inputs, &mut outputs);
+        }
+        Ok(Self {
+            model,
+            parameters: *parameters,
+            settings: FunctionSettings::default(),
+            bars: Default::default(),
+            tlps: Tlps::new(parameters.datapath_bytes as usize, parameters.clock_ps),
+            reads: BTreeMap::new(),
+            cables: (0..parameters.links).map(|_| None).collect(),
+            next_clock: 0,
+            scheduled: None,
+            moved_clock: 0,
+            active_clock: 0,
+            joined_clock: Arc::default(),
+            clocks_run: 0,
+            inputs: NetworkInputs::default(),
+            outputs,
+        })
+    }
+
+    /// Joins links of two cards with a cable; each end is `(node, link number)`. The latency is
+    /// that from the transceivers' words of one end to those of the other, rounded to words. All
+    /// cards of a lab are given the same `joined`.
+    ///
+    /// Returns false if a node is not such a card or lacks the link.
+    pub fn join(
+        fabric: &mut Fabric,
+        ends: [(NodeId, u8); 2],
+        latency: Picoseconds,
+        joined: &Arc<AtomicU64>,
+    ) -> bool {
+        let pairs = [(ends[0], ends[1]), (ends[1], ends[0])];
+        pairs.into_iter().all(|((node, link), (far, far_link))| {
+            let joined = Arc::clone(joined);
+            let plugged = fabric.command(node, move |card: &mut Self, _: &mut DevicePort<'_>| {
+                let word_ps = SYMBOLS * card.parameters.clock_ps;
+                let words = ((latency.0 + word_ps / 2) / word_ps).max(1) as usize;
+                let inbound = VecDeque::new();
+                let end = CableEnd { far, far_link, words, is_live: false, inbound };
+                card.joined_clock = joined;
+                let place = card.cables.get_mut(usize::from(link));
+                place.map(|place| *place = Some(end)).is_some()
+            });
+            plugged == Some(true)
+        })
+    }
+
+    /// Writes a trace of the circuit to a file from now on, in the format FST.
+    ///
+    /// # Errors
+    /// Returns an error if the models are built without traces or the file cannot be written.
+    pub fn trace_to(&mut self, file: &Path) -> Result<(), CosimError> {
+        self.model.trace_to(file)
+    }
+
+    /// Nodes at the other ends of live cables.
+    fn neighbours(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.cables.iter().flatten().filter(|cable| cable.is_live).map(|cable| cable.far)
+    }
+
+    /// Ensures that a clock is simulated. Returns whether a timer is needed for it.
+    fn schedule(&mut self, clock: u64) -> bool {
+        let is_set = self.scheduled.is_some_and(|set| set <= clock) || clock < self.next_clock;
+        if !is_set {
+            self.scheduled = Some(clock);
+        }
+        !is_set
+    }
+
+    /// Ensures that a clock is simulated here and in all cards that are joined by live cables.
+    fn wake(&mut self, clock: u64, port: &mut DevicePort<'_>) {
+        let time_ps = clock * self.parameters.clock_ps;
+        if self.schedule(clock) {
+            port.timer(time_ps, EDGE);
+        }
+        let mut seen = vec![port.node()];
+        let mut line: Vec<NodeId> = self.neighbours().collect();
+        while let Some(node) = line.pop() {
+            if seen.contains(&node) {
+                continue;
+            }
+            seen.push(node);
+            let Some(far) = port.other::<Self>(node) else { continue };
+            line.extend(far.neighbours());
+            if far.schedule(clock) {
+                port.timer_of(node, time_ps, EDGE);
+            }
+        }
+    }
+
+    /// Ensures that the next clock is simulated.
+    fn attend(&mut self, port: &mut DevicePort<'_>) {
+        // An arrival at the time of an edge is sampled at the next one.
+        let clock = (port.now_ps() / self.parameters.clock_ps + 1).max(self.next_clock);
+        (self.moved_clock, self.active_clock) = (clock, clock);
+        self.joined_clock.fetch_max(clock, Ordering::Relaxed);
+        self.wake(clock, port);
+    }
+
+    /// Whether a link is enabled.
+    const fn is_enabled(&self, link: u8) -> bool {
+        self.outputs.tx_enable >> link & 1 != 0
+    }
+
+    /// Simulates clock `number`, whose edge is now. Returns whether a TLP moved.
+    fn clock(&mut self, number: u64, port: &mut DevicePort<'_>) -> bool {
+        let now_ps = port.now_ps();
+        let tlps = Inputs {
+            tx_ready: 1,
+            room: tlps::room(port),
+            function: self.settings.packed(port.routing_id(), true),
+            ..Inputs::default()
+        };
+        self.inputs.tlps = tlps;
+        self.inputs.first_session = 1 + port.node().0;
+        let bytes = self.tlps.offer(now_ps, &mut self.inputs.tlps);
+        self.receive_words();
+        self.model.clock(&self.inputs, &mut self.outputs);
+        self.clocks_run += 1;
+        self.next_clock = number + 1;
+        let (inputs, outputs) = (&self.inputs.tlps, &self.outputs.tlps);
+        let moves = outputs.tx_valid != 0 || inputs.rx_valid != 0;
+        if inputs.rx_valid != 0 && outputs.rx_ready != 0 {
+            let header = self.tlps.taken(bytes, inputs.rx_last != 0, port);
+            if let Some(header) = header {
+                self.note_answer(&header);
+            }
+        }
+        let sent = self.tlps.send_beat(&self.outputs.tlps, now_ps, port);
+        if let Some(header) = sent.filter(|header| header.kind == TlpKind::MemoryRead) {
+            let read = Read { bytes: header.request_bytes(), sent_clock: number };
+            self.reads.insert(header.tag.0, read);
+        }
+        self.send_words(number, port);
+        moves
+    }
+
+    /// Puts the next word of each cable at the pins, once for the clocks of a word.
+    fn receive_words(&mut self) {
+        let begins = self.clocks_run.is_multiple_of(SYMBOLS);
+        self.inputs.rx_clocks = 0;
+        for link in 0..self.parameters.links {
+            let at = usize::from(link);
+            let is_enabled = self.is_enabled(link);
+            let Some(cable) = self.cables[at].as_mut().filter(|_| is_enabled && begins) else {
+                continue;
+            };
+            self.inputs.rx_clocks |= 1 << link;
+            let word = cable.inbound.pop_front().flatten();
+            self.inputs.rx_detected[at] = if word.is_some() { u8::MAX } else { 0 };
+            self.inputs.rx_words[at] = word.unwrap_or_default();
+        }
+    }
+
+    /// Hands the words that begin in this clock to their cables.
+    fn send_words(&mut self, number: u64, port: &mut DevicePort<'_>) {
+        let mut has_begun = false;
+        for link in 0..self.parameters.links {
+            let at = usize::from(link);
+            let is_enabled = self.is_enabled(link);
+            let begins = self.outputs.tx_begins_word >> link & 1 != 0;
+            let Some(cable) = self.cables[at].as_mut() else { continue };
+            let (was_live, far_link) = (cable.is_live, cable.far_link);
+            if !was_live && !is_enabled || was_live && is_enabled && !begins {
+                continue;
+            }
+            let Some(far) = port.other::<Self>(cable.far) else { continue };
+            let is_live = is_enabled && far.is_enabled(far_link);
+            let Some(end) = far.cables[usize::from(far_link)].as_mut() else { continue };
+            if is_live != was_live {
+                cable.set_live(is_live);
+                end.set_live(is_live);
+                has_begun |= is_live;
+            }
+            if is_live && begins {
+                end.inbound.push_back(Some(self.outputs.tx_words[at]));
+            }
+        }
+        if has_begun {
+            self.joined_clock.fetch_max(number, Ordering::Relaxed);
+            self.wake(number + 1, port);
+        }
+    }
+
+    /// Removes a read whose answer is complete.
+    fn note_answer(&mut self, header: &Header) {
+        if !matches!(header.kind, TlpKind::Completion | TlpKind::CompletionData) {
+            return;
+        }
+        let Some(read) = self.reads.get_mut(&header.tag.0) else { return };
+        let skip = header.address.0 as u32 & 3;
+        let bytes = header.payload_bytes().saturating_sub(skip);
+        read.bytes = read.bytes.saturating_sub(bytes);
+        if header.kind == TlpKind::Completion || read.bytes == 0 {
+            self.reads.remove(&header.tag.0);
+        }
+    }
+
+    /// Sets the next timer behind clock `number`, unless the card sleeps.
+    fn go_on(&mut self, number: u64, moves: bool, port: &mut DevicePort<'_>) {
+        // Those that have timed out do not come back.
+        let waits = self.parameters.timeout_clocks + self.parameters.timeout_clocks / 32 + 2048;
+        self.reads.retain(|_, read| number - read.sent_clock < waits);
+        let is_joined = self.neighbours().next().is_some();
+        if moves {
+            self.moved_clock = number;
+        }
+        let is_busy =
+            self.outputs.tlps.busy != 0 && number.saturating_sub(self.moved_clock) < BUSY_CLOCKS;
+        let is_active = moves || is_busy || self.tlps.is_busy() || !self.reads.is_empty();
+        let last = if is_joined {
+            self.active_clock.max(self.joined_clock.load(Ordering::Relaxed))
+        } else {
+            self.active_clock
+        };
+        if is_active {
+            self.active_clock = number;
+            if is_joined {
+                self.joined_clock.fetch_max(number, Ordering::Relaxed);
+            }
+            if number.saturating_sub(last) >= QUIET_CLOCKS {
+                // The others may have gone to sleep in this clock.
+                self.wake(number + 1, port);
+                return;
+            }
+        }
+        let most = if self.outputs.tx_enable != 0 { QUIET_CLOCKS } else { LINGER_CLOCKS };
+        if (is_active || number.saturating_sub(last) < most) && self.schedule(number + 1) {
+            port.timer((number + 1) * self.parameters.clock_ps, EDGE);
+        }
+    }
+}
+
+impl Drop for NetworkCard {
+    fn drop(&mut self) {
+        count_clocks(self.clocks_run);
+    }
+}
+
+impl Device for NetworkCard {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        let header = port.header(tlp);
+        let bar = tlps::bar_of(&header, (0..).zip(&self.bars));
+        // Configuration requests take no simulated time; messages have no effect.
+        let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
+        if bar == NO_BAR && header.kind.is_routed_by_address() {
+            let what = HeaderLine(&header).to_string();
+            port.report(ErrorKind::Unrouted { what, address: header.address });
+        }
+        self.tlps.arrive(tlp, header, words, port);
+        self.attend(port);
+        Consumed::Held
+    }
+
+    fn intake(&self) -> Option<Intake> {
+        let beat_bytes = self.tlps.beat_bytes() as u32;
+        Some(Intake { beat_bytes, clock_ps: self.parameters.clock_ps })
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        self.attend(port);
+    }
+
+    fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
+        let number = port.now_ps() / self.parameters.clock_ps;
+        // Another timer may have run this clock, or this timer may be obsolete.
+        if self.scheduled != Some(number) || number < self.next_clock {
+            return;
+        }
+        self.scheduled = None;
+        let moves = self.clock(number, port);
+        self.go_on(number, moves, port);
+    }
+
+    fn configured(&mut self, config: &ConfigSpace) {
+        let is_enabled = config.memory_enabled();
+        self.bars = std::array::from_fn(|number| config.bar(number).filter(|_| is_enabled));
+        self.settings = config.into();
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.reads.is_empty() {
+            lines.push(format!("{} reads wait for completions", self.reads.len()));
+        }
+        if self.tlps.waiting() > 0 {
+            lines.push(format!("{} TLPs wait for the card to take them", self.tlps.waiting()));
+        }
+        lines
+    }
+}
