@@ -138,10 +138,18 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
 
 # Snapshots are found without asking cargo, which nothing in there can start.
-check-wasm: $(TOOLS) ## the tests of the simulator's crates as WebAssembly under Node, without threads
+define test_wasm
 	INSTA_WORKSPACE_ROOT=$(CURDIR) CARGO_TARGET_WASM32_WASIP1_RUNNER="$(CURDIR)/$(VENV)/bin/python -B $(CURDIR)/tools/test_runner.py" \
-		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 --lib --test integration \
+		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 $(1) --test integration \
 		$(addprefix -p crosslane-,$(WASM_CRATES)) -- --skip fuzz_
+endef
+
+# For its unit tests each crate would be compiled once more.
+check-wasm: $(TOOLS) ## the integration tests of the simulator's crates as WebAssembly under Node, without threads
+	$(call test_wasm)
+
+test-wasm: $(TOOLS) ## the same with unit tests
+	$(call test_wasm,--lib)
 
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check

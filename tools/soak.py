@@ -46,6 +46,8 @@ STEPS = {
     "threads stay as they were",
     Step("mutations", writes="debug"): "every mutation, each found by its seed",
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
+    Step("test-wasm", writes="debug"): "unit and integration tests of the simulator's crates as "
+    "WebAssembly under Node",
     Step("miri", writes="debug"): "the pure crates under miri",
     Step("tsan", writes="debug"): "threads that share a card through the C library, under "
     "ThreadSanitizer",
