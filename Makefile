@@ -290,10 +290,12 @@ check-doc: ## the reference documentation, with warnings as errors; also that of
 	# Last: cargo knows only the newest of the two, and the site needs this one.
 	$(MAKE) api-doc
 
-# Only the result lies elsewhere: what is compiled for it serves the other.
+# Only the result lies elsewhere: what is compiled for it serves the other. So all crates are asked for,
+# as there: for some of them cargo would choose other features of dependencies, and compile anew.
 api-doc: ## the reference of the crates that users stand on, as the site has it, in target/api
 	RUSTDOCFLAGS="-D warnings" CARGO_BUILD_BUILD_DIR=$(TARGET_DIR) CARGO_TARGET_DIR=$(API_DIR) \
-		$(CARGO) doc --no-deps --locked $(CRATES)
+		RUSTDOC=$(CURDIR)/tools/published_doc.sh UNPUBLISHED="$(UNPUBLISHED)" \
+		$(CARGO) doc --workspace --no-deps --locked
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
@@ -414,8 +416,9 @@ check-packages-arm64: ## whether each of them works, on an emulated processor, a
 	$(call build_release)
 	$(MAKE) check-packages CROSS=$(ARM)
 
-# All but those whose manifests say that they are not published, as the workspace's does.
-CRATES = --workspace $(patsubst crates/%/Cargo.toml,--exclude crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))
+# Crates whose manifests say that they are not published, as the workspace's does; and all others.
+UNPUBLISHED = $(patsubst crates/%/Cargo.toml,crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))
+CRATES = --workspace $(addprefix --exclude ,$(UNPUBLISHED))
 
 crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
 	$(CARGO) package --locked $(CRATES)
