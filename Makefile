@@ -225,11 +225,17 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
-check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+check-vm: PRODUCTS := $(ALL_PRODUCTS)
+check-vm: $(TOOLS) ## the released driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+	$(BUILD_TESTS)
+	$(call build_release,cli)
+	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --released vm
+
+test-vm: $(TOOLS) ## the same of the debug build, whose assertions are on
 	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
-test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is built for it, once: some minutes
+test-vm-iommufd: $(TOOLS) ## of these the tests of cards by iommufd, on a kernel that is built for it, once: some minutes
 	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
 		vm/test_edu.py vm/test_served.py vm/test_errors.py
@@ -290,8 +296,8 @@ check-doc: ## the reference documentation, with warnings as errors; also that of
 	# Last: cargo knows only the newest of the two, and the site needs this one.
 	$(MAKE) api-doc
 
-# Only the result lies elsewhere: what is compiled for it serves the other. So all crates are asked for,
-# as there: for some of them cargo would choose other features of dependencies, and compile anew.
+# Only the result lies elsewhere: what is compiled for it serves the other. So all crates are asked
+# for, as there: for some of them cargo would choose other features of dependencies, and compile anew.
 api-doc: ## the reference of the crates that users stand on, as the site has it, in target/api
 	RUSTDOCFLAGS="-D warnings" CARGO_BUILD_BUILD_DIR=$(TARGET_DIR) CARGO_TARGET_DIR=$(API_DIR) \
 		RUSTDOC=$(CURDIR)/tools/published_doc.sh UNPUBLISHED="$(UNPUBLISHED)" \

@@ -68,7 +68,7 @@ STEPS = [
     Step("check-tools"),
     Step("check-registers"),
     Step("check-run", writes="release"),
-    Step("check-vm", after=("build-tests",)),
+    Step("check-vm", after=("build-tests", "check-run")),
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),

@@ -55,6 +55,7 @@ STEPS = {
         "check-packages-arm64", writes="release"
     ): "what users of 64-bit Arm install, cross compiled, "
     "on an emulated processor: the same results as here",
+    Step("test-vm", writes="debug"): "the driver on a real kernel, with its assertions",
     Step("test-vm-iommufd", writes="debug"): "cards by iommufd, on a kernel that is built for it",
 }
 
