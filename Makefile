@@ -151,6 +151,7 @@ check-wasm: $(TOOLS) ## the integration tests of the simulator's crates as WebAs
 test-wasm: $(TOOLS) ## the same with unit tests
 	$(call test_wasm,--lib)
 
+check-speed: export PRODUCTS := $(ALL_PRODUCTS)
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check
 
