@@ -138,11 +138,20 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
 
 # Snapshots are found without asking cargo, which nothing in there can start.
-check-wasm: $(TOOLS) ## the tests of the simulator's crates as WebAssembly under Node, without threads
+define test_wasm
 	INSTA_WORKSPACE_ROOT=$(CURDIR) CARGO_TARGET_WASM32_WASIP1_RUNNER="$(CURDIR)/$(VENV)/bin/python -B $(CURDIR)/tools/test_runner.py" \
-		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 --lib --test integration \
+		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 $(1) --test integration \
 		$(addprefix -p crosslane-,$(WASM_CRATES)) -- --skip fuzz_
+endef
 
+# For its unit tests each crate would be compiled once more.
+check-wasm: $(TOOLS) ## the integration tests of the simulator's crates as WebAssembly under Node, without threads
+	$(call test_wasm)
+
+test-wasm: $(TOOLS) ## the same with unit tests
+	$(call test_wasm,--lib)
+
+check-speed: export PRODUCTS := $(ALL_PRODUCTS)
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md
 	CARGO=$(CARGO) $(PYTHON) -B tools/speed.py --check
 
@@ -217,11 +226,17 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
-check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+check-vm: PRODUCTS := $(ALL_PRODUCTS)
+check-vm: $(TOOLS) ## the released driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+	$(BUILD_TESTS)
+	$(call build_release,cli)
+	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --released vm
+
+test-vm: $(TOOLS) ## the same of the debug build, whose assertions are on
 	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
-test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is built for it, once: some minutes
+test-vm-iommufd: $(TOOLS) ## of these the tests of cards by iommufd, on a kernel that is built for it, once: some minutes
 	$(BUILD_TESTS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
 		vm/test_edu.py vm/test_served.py vm/test_errors.py
@@ -282,10 +297,12 @@ check-doc: ## the reference documentation, with warnings as errors; also that of
 	# Last: cargo knows only the newest of the two, and the site needs this one.
 	$(MAKE) api-doc
 
-# Only the result lies elsewhere: what is compiled for it serves the other.
+# Only the result lies elsewhere: what is compiled for it serves the other. So all crates are asked
+# for, as there: for some of them cargo would choose other features of dependencies, and compile anew.
 api-doc: ## the reference of the crates that users stand on, as the site has it, in target/api
 	RUSTDOCFLAGS="-D warnings" CARGO_BUILD_BUILD_DIR=$(TARGET_DIR) CARGO_TARGET_DIR=$(API_DIR) \
-		$(CARGO) doc --no-deps --locked $(CRATES)
+		RUSTDOC=$(CURDIR)/tools/published_doc.sh UNPUBLISHED="$(UNPUBLISHED)" \
+		$(CARGO) doc --workspace --no-deps --locked
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
@@ -406,8 +423,9 @@ check-packages-arm64: ## whether each of them works, on an emulated processor, a
 	$(call build_release)
 	$(MAKE) check-packages CROSS=$(ARM)
 
-# All but those whose manifests say that they are not published, as the workspace's does.
-CRATES = --workspace $(patsubst crates/%/Cargo.toml,--exclude crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))
+# Crates whose manifests say that they are not published, as the workspace's does; and all others.
+UNPUBLISHED = $(patsubst crates/%/Cargo.toml,crosslane-%,$(shell grep -l ^publish crates/*/Cargo.toml))
+CRATES = --workspace $(addprefix --exclude ,$(UNPUBLISHED))
 
 crates: ## the crates that programs stand on, packed for a registry and built from that, in target/package
 	$(CARGO) package --locked $(CRATES)

@@ -46,6 +46,8 @@ class Step:
     # Limit after which it counts as hanging.
     limit_seconds: float | None = 45 * 60
     seconds: float = 0.0
+    # Of all processors, by it and the processes that it has waited for.
+    cpu_seconds: float = 0.0
     # `None` until it has run; then whether it has passed.
     passed: bool | None = None
     process: subprocess.Popen | None = field(default=None, repr=False)
@@ -66,7 +68,7 @@ STEPS = [
     Step("check-tools"),
     Step("check-registers"),
     Step("check-run", writes="release"),
-    Step("check-vm", after=("build-tests",)),
+    Step("check-vm", after=("build-tests", "check-run")),
     Step("check-rtl", after=("build-tests",), writes="tmp"),
     Step("check-python", after=("build-tests",), writes="debug", limit_seconds=15 * 60),
     Step("check-report", after=("check-tests", "check-run")),
@@ -168,14 +170,21 @@ class Run:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{step.process.pid}/autogroup").write_text(str(NICE))
 
-        def wait() -> None:
-            try:
-                status = step.process.wait(step.limit_seconds)
-            except subprocess.TimeoutExpired:
+        def kill() -> None:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(step.process.pid, signal.SIGKILL)
-                status = step.process.wait()
+
+        def wait() -> None:
+            limit = threading.Timer(step.limit_seconds or threading.TIMEOUT_MAX, kill)
+            limit.daemon = True
+            limit.start()
+            # Unlike `Popen.wait` it says what the processes have used.
+            _, status, usage = os.wait4(step.process.pid, 0)
+            limit.cancel()
             with self.changed:
+                step.process.returncode = os.waitstatus_to_exitcode(status)
                 step.seconds = time.monotonic() - began
+                step.cpu_seconds = usage.ru_utime + usage.ru_stime
                 step.passed = status == 0
                 self.ended(step)
                 self.changed.notify()
@@ -185,7 +194,8 @@ class Run:
     def ended(self, step: Step) -> None:
         """Reports how a step has ended, with its output if it has failed."""
         if step.passed:
-            print(f"{self.clock()}  {step.target}: passed in {step.seconds:.0f} s", flush=True)
+            took = f"{step.seconds:.0f} s, {step.cpu_seconds:.0f} CPU s"
+            print(f"{self.clock()}  {step.target}: passed in {took}", flush=True)
             return
         self.show(step, f"FAILED after {step.seconds:.0f} s")
 

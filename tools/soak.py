@@ -46,6 +46,8 @@ STEPS = {
     "threads stay as they were",
     Step("mutations", writes="debug"): "every mutation, each found by its seed",
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
+    Step("test-wasm", writes="debug"): "unit and integration tests of the simulator's crates as "
+    "WebAssembly under Node",
     Step("miri", writes="debug"): "the pure crates under miri",
     Step("tsan", writes="debug"): "threads that share a card through the C library, under "
     "ThreadSanitizer",
@@ -53,6 +55,7 @@ STEPS = {
         "check-packages-arm64", writes="release"
     ): "what users of 64-bit Arm install, cross compiled, "
     "on an emulated processor: the same results as here",
+    Step("test-vm", writes="debug"): "the driver on a real kernel, with its assertions",
     Step("test-vm-iommufd", writes="debug"): "cards by iommufd, on a kernel that is built for it",
 }
 

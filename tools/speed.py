@@ -39,8 +39,12 @@ PEERS_BENCH = ROOT / "gateware" / "tb" / "peers_bench.py"
 
 
 def build() -> str:
-    """Builds the benchmark and returns the path of its program."""
+    """Builds the benchmark and returns the path of its program.
+
+    `PRODUCTS` chooses other crates beside it, whose build has compiled most of it already.
+    """
     command = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
+    command += os.environ.get("PRODUCTS", "").split()
     command += ["-p", "crosslane-fabric", "--bench", "hops", "--message-format=json"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     for line in done.stdout.splitlines():

@@ -16,22 +16,31 @@ from machine import PORTS, Image, Machine, Plug
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# `make check-vm` builds them first, with the tests of the workspace.
+# The make targets build them first, with the tests of the workspace.
 PROGRAMS = {
     "crosslane": TARGET / "debug" / "crosslane",
     "edu": TARGET / "debug" / "examples" / "edu",
 }
+# On an emulated processor it takes a fraction of the time.
+RELEASED = TARGET / "release" / "crosslane"
 # Devices of the shared machine: QEMU's `edu`, and empty root ports.
 DEVICES = ("edu,addr=0x5", *(root_port(bus) for bus in range(1, PORTS + 1)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option for the machines' kernel."""
+    """Adds the options for the machines' kernel and for the program."""
+    parser.addoption("--released", action="store_true", help="the program of the release build")
     parser.addoption(
         "--iommufd",
         action="store_true",
         help="a kernel of our own, with iommufd and without groups and containers",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Chooses the program."""
+    if config.getoption("--released"):
+        PROGRAMS["crosslane"] = RELEASED
 
 
 @pytest.fixture(scope="session")

@@ -290,7 +290,9 @@ mod rtl {
     fn compiler(root: &Path) -> cc::Build {
         let include = root.join("include");
         let mut compiler = cc::Build::new();
-        compiler.cpp(true).std("c++17").opt_level(2).warnings(false).debug(false);
+        // The tests of a debug build take less time to run than the second level takes to compile.
+        let level = if variable("PROFILE") == "debug" { 1 } else { 2 };
+        compiler.cpp(true).std("c++17").opt_level(level).warnings(false).debug(false);
         // GCC 12 joins stores of neighbouring members to ones that need an alignment of 16 bytes,
         // at addresses that do not have it.
         compiler.flag_if_supported("-fno-tree-slp-vectorize");
