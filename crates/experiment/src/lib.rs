@@ -31,6 +31,7 @@ mod operations;
 mod options;
 mod overhead;
 mod packets;
+pub mod parallel;
 pub mod pattern;
 mod peer_read;
 mod rdma;
