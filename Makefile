@@ -39,11 +39,14 @@ RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 # together, and compiles them anew for another choice: so packages and CI build all at once, by
 # PRODUCTS, and a target by itself what it needs.
 ALL_PRODUCTS := -p crosslane-cli -p crosslane-capi -p crosslane-python
-build_release = $(CARGO) build --release --locked $(addprefix --target ,$(CROSS)) \
+build_release = $(CARGO) build --profile $(PROFILE) --locked $(addprefix --target ,$(CROSS)) \
 	$(or $(PRODUCTS),$(addprefix -p crosslane-,$(1)))
+# Profile of Cargo.toml with which that is done. `dist`, for what is given to users, makes programs a
+# third smaller and takes longer.
+export PROFILE ?= release
 # Rust's name of another machine, to build a release for it with Debian's cross compiler.
 export CROSS ?=
-RELEASE := $(TARGET_DIR)$(addprefix /,$(CROSS))/release
+RELEASE := $(TARGET_DIR)$(addprefix /,$(CROSS))/$(PROFILE)
 TOOLCHAIN := $(addsuffix -,$(subst -unknown,,$(CROSS)))
 ifneq ($(CROSS),)
 export CARGO_TARGET_$(shell echo $(CROSS) | tr a-z- A-Z_)_LINKER := $(TOOLCHAIN)gcc
@@ -95,7 +98,7 @@ help: ## this list
 run: ## build, then run the reproduction of the eight-FPGA system and show its tables
 	tools/setup.sh run
 	$(call build_release,cli)
-	tools/show.sh $(TARGET_DIR)/release/crosslane
+	tools/show.sh $(RELEASE)/crosslane
 
 test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, with a table of their seconds
 	$(PYTHON) -B tools/checks.py
@@ -197,7 +200,7 @@ wheel: page ## the Python package with the program inside, in target/wheels
 	$(TOOLCHAIN)strip -o $(SCRIPTS)/crosslane $(RELEASE)/crosslane
 	$(TOOLCHAIN)strip $(RELEASE)/libcrosslane_python.so
 	cp $(PAGE_FILES) $(PACKAGED_PAGE)/
-	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --release --locked \
+	CARGO=$(CURDIR)/packaging/maturin_cargo.sh BUILD="$(build_release)" $(VENV)/bin/maturin build --profile $(PROFILE) --locked \
 		$(addprefix --target ,$(CROSS)) --manifest-path crates/python/Cargo.toml --out $(TARGET_DIR)/wheels
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on; advisories, where their database can be had
@@ -206,7 +209,7 @@ check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it s
 
 check-run: ## what `make run` does, from the release build to the page
 	$(MAKE) run PRODUCTS="$(ALL_PRODUCTS)" > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
-	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt $(TARGET_DIR)/release/crosslane
+	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt $(RELEASE)/crosslane
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, gateware and model TLP by TLP, and `device test` on a board's top
 	CROSSLANE_ENGINE=rtl $(REMEMBERED) $(CARGO) test --workspace --locked $(RTL) --test integration -- \
@@ -272,7 +275,7 @@ check-web: $(TOOLS) ## the lab for browsers: its size, its answers under Node, i
 
 site: $(TOOLS) api-doc web ## the documentation as a site in target/site, its links checked: opens from disk, with nothing fetched
 	$(call build_release,cli)
-	$(VENV)/bin/python -B tools/book.py $(TARGET_DIR)/release/crosslane $(API_DIR)/doc
+	$(VENV)/bin/python -B tools/book.py $(RELEASE)/crosslane $(API_DIR)/doc
 
 check-site: PRODUCTS := $(ALL_PRODUCTS)
 check-site: site ## whether the site builds, leads nowhere wrong and fits narrow windows; needs chromium
@@ -280,7 +283,7 @@ check-site: site ## whether the site builds, leads nowhere wrong and fits narrow
 
 man: ## the man pages, in target/man
 	$(call build_release,cli)
-	$(TARGET_DIR)/release/crosslane manual $(TARGET_DIR)/man
+	$(RELEASE)/crosslane manual $(TARGET_DIR)/man
 
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
@@ -323,14 +326,14 @@ bench-c: ## host time of a posted transfer through the C library, as a ratio to 
 
 bench-web: web ## the page of the lab: first result after a fresh load, frames drawn during a run of 1,000 endpoints
 	$(call build_release,cli)
-	$(VENV)/bin/python -B crates/web/page/tests/bench_page.py $(TARGET_DIR)/release/crosslane
+	$(VENV)/bin/python -B crates/web/page/tests/bench_page.py $(RELEASE)/crosslane
 
 bench-network: ## rates and processor time of real networks within this machine, as ratios to a bare socket
 	$(CARGO) bench --locked -p crosslane-network --bench networks
 
 bench-python: $(TOOLS) ## host time of a posted transfer through the Python package, beside that through Rust
 	$(call build_release,python)
-	$(call package,release)
+	$(call package,$(PROFILE))
 	program=$$($(CARGO) bench --locked -p crosslane-capi --bench overhead --no-run --message-format json \
 		| sed -n 's/.*"executable":"\([^"]*overhead[^"]*\)".*/\1/p') && \
 		$(PACKAGED) $(VENV)/bin/python -B crates/python/benches/overhead.py "$$program"
@@ -409,11 +412,14 @@ install: c-library ## the C library, its headers and pkg-config file, the progra
 	if test -e $(TARGET_DIR)/lab/index.html; then install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/crosslane/lab $(PAGE_FILES); fi
 
 packages: export PRODUCTS := $(ALL_PRODUCTS)
-packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums
+packages: $(TOOLS) wheel ## what users install, in target/packages: for Debian, an archive, an image, a wheel, checksums; PROFILE=dist makes it smaller
 	$(VENV)/bin/python -B packaging/build.py
 
 check-packages: packages ## whether each of them is installed, works and goes again, in clean roots without a network
 	$(VENV)/bin/python -B packaging/check.py
+
+check-dist: ## the same with the profile in which packages are given to users; the program has less than 15 MB
+	$(MAKE) check-packages PROFILE=dist
 
 packages-arm64: ## the same for 64-bit Arm, cross compiled, in target/packages-arm64; needs qemu-user
 	$(MAKE) packages CROSS=$(ARM)

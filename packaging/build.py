@@ -33,6 +33,8 @@ ROOT = HERE.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 CROSS = os.environ.get("CROSS", "")
 MACHINE = CROSS.split("-")[0] or os.uname().machine
+# Cargo's profile with which all is built.
+PROFILE = os.environ.get("PROFILE", "release")
 # As Debian and images of containers call it.
 ARCHITECTURE = {"aarch64": "arm64", "x86_64": "amd64"}[MACHINE]
 # Folder of Debian's cross compiler below /usr, and the beginning of its tools' names.

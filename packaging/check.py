@@ -24,6 +24,7 @@ from build import (
     CROSS,
     MACHINE,
     PACKAGES,
+    PROFILE,
     ROOT,
     TARGET,
     TOOLCHAIN,
@@ -51,6 +52,8 @@ PIP = ("--no-index", "--quiet", "--disable-pip-version-check")
 # Needs libfabric.
 KEYS_OF_TCP = "tests/test_bridge.py::test_keys_and_rights_are_those_of_the_policy[tcp]"
 EXAMPLE = ROOT / "examples" / "c" / "first_transfer.c"
+# Most bytes of the program on x86-64, by profile.
+PROGRAM_BYTES = {"dist": 15_000_000, "release": 22_000_000}
 
 
 class PackageError(Exception):
@@ -275,10 +278,20 @@ def check_sums() -> None:
         fail_unless(digest == expected, f"{name} has another checksum")
 
 
+def check_size() -> None:
+    """Whether the program of the archive has no more bytes than its profile may have."""
+    with tarfile.open(next(PACKAGES.glob("*.tar.gz"))) as packed:
+        size = next(one.size for one in packed if one.name.endswith("/bin/crosslane"))
+    print(f"the program has {size / 1e6:.1f} MB")
+    most = PROGRAM_BYTES[PROFILE]
+    fail_unless(CROSS or size <= most, f"the program has {size} bytes, more than {most}")
+
+
 def main() -> None:
     """Checks all of them."""
-    expected = run(TARGET / "release" / "crosslane", *FIRST.split())
+    expected = run(TARGET / PROFILE / "crosslane", *FIRST.split())
     check_sums()
+    check_size()
     plain = clean("bookworm", *ROOT_PACKAGES)
     with_python = clean("bookworm" if CROSS else NEWEST, *ROOT_PACKAGES, "python3")
     with tempfile.TemporaryDirectory() as folder:

@@ -51,6 +51,8 @@ STEPS = {
     Step("miri", writes="debug"): "the pure crates under miri",
     Step("tsan", writes="debug"): "threads that share a card through the C library, under "
     "ThreadSanitizer",
+    Step("check-dist", writes="release"): "what users install, built with the profile of releases: "
+    "the program has less than 15 MB",
     Step(
         "check-packages-arm64", writes="release"
     ): "what users of 64-bit Arm install, cross compiled, "

@@ -7,9 +7,9 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
+use crosslane::experiment::parallel;
 use crosslane::results::Interrupted;
 use crosslane_report::output::end_without_unfinished;
-use rayon::prelude::*;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -100,7 +100,7 @@ impl Watch {
         at_once: bool,
         run: impl Fn(&C) -> Result<Option<T>, E> + Sync,
     ) -> Result<Vec<Option<T>>, E> {
-        let one = |case| {
+        let one = |case: &C| {
             if is_asked() {
                 return Ok(None);
             }
@@ -111,7 +111,7 @@ impl Watch {
             Ok(made)
         };
         match at_once {
-            true => cases.par_iter().map(one).collect(),
+            true => parallel::try_map(cases, one),
             false => cases.iter().map(one).collect(),
         }
     }

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     Choices, Ends, EngineWork, ExperimentError, FlowArgument, FlowRequest, Options, Outcome as _,
     Progress, Scenario, SizeRange, TrafficWork, Workload, at_once, parse_payload,
@@ -19,7 +20,6 @@ use crosslane_host::{PageSize, kinds};
 use crosslane_lab::{EngineKind, Lab, LabError};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Bench, Explanation, Figure, Platform, SCHEMA, ScenarioResult};
-use rayon::prelude::*;
 use serde::Deserialize;
 use smart_default::SmartDefault;
 use thiserror::Error;
@@ -396,8 +396,8 @@ pub fn run<W: Explainable>(
     how: &How<'_>,
 ) -> Result<Made> {
     let sink = || how.trace.map(|make| make());
-    let outcomes = scenarios.par_iter().map(|scenario| scenario.run(how.progress, sink()));
-    let outcomes: Vec<W::Outcome> = outcomes.collect::<Result<_, ExperimentError>>()?;
+    let run = |scenario: &Scenario<W>| scenario.run(how.progress, sink());
+    let outcomes: Vec<W::Outcome> = parallel::try_map(&scenarios, run)?;
     // Limits of engines are lifted by their parameters, which gateware that is built has not.
     let is_rtl = how.engine == EngineKind::Rtl;
     for scenario in scenarios.iter_mut().filter(|_| is_rtl) {

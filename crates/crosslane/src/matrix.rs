@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     Choices, ExperimentError, FlowRequest, PlannedFlow, Progress, Scenario, TrafficOutcome,
     TrafficWork,
@@ -15,7 +16,6 @@ use crosslane_experiment::{
 use crosslane_fabric::{FlowKind, NodeKind};
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_results::topology::{FigureRange, Matrix, MatrixNode, MatrixPair, Way};
-use rayon::prelude::*;
 
 /// Operations in flight.
 const OUTSTANDING: u32 = 4;
@@ -107,10 +107,11 @@ fn typical(lab: &Arc<Lab>, progress: &dyn Progress) -> Result<Matrix, Experiment
     for pair in &pairs {
         alike.entry(&pair.likeness).or_insert(pair);
     }
-    let figures: BTreeMap<&str, Figures> = alike
-        .into_par_iter()
-        .map(|(likeness, pair)| Ok((likeness, measure(lab, &ends, pair, progress)?)))
-        .collect::<Result<_, ExperimentError>>()?;
+    let alike: Vec<_> = alike.into_iter().collect();
+    let figures = parallel::try_map(&alike, |(likeness, pair)| {
+        Ok::<_, ExperimentError>((*likeness, measure(lab, &ends, pair, progress)?))
+    })?;
+    let figures: BTreeMap<&str, Figures> = figures.into_iter().collect();
     let row = |from: usize, to: usize, way, found: Figures| MatrixPair {
         from: ends[from].name.clone(),
         to: ends[to].name.clone(),

@@ -13,7 +13,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::size_words;
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::{DataErrors, Measured};
+use crate::measured::{DataErrors, Measured, Measuring};
 use crate::options::Options;
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::transfer::{Source, run_posted};
@@ -96,7 +96,15 @@ fn check(place: &str, options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// An impossible request, or a failure of the run.
-pub async fn card_transfer(
+pub fn card_transfer<'a>(
+    device: &'a Device,
+    direction: CardDirection,
+    options: &'a Options,
+) -> Measuring<'a> {
+    Box::pin(transfer(device, direction, options))
+}
+
+async fn transfer(
     device: &Device,
     direction: CardDirection,
     options: &Options,

@@ -9,7 +9,9 @@ use crosslane_host::{Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::{DataErrors, EngineTime, HardwareTime, Measured, channel_of, lane};
+use crate::measured::{
+    DataErrors, EngineTime, HardwareTime, Measured, Measuring, channel_of, lane,
+};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::transfer::Timing;
@@ -20,10 +22,8 @@ use crate::transfer::Timing;
 ///
 /// # Errors
 /// No card, a card twice, and a failure of the run.
-pub async fn chain(devices: &[Device], options: &Options) -> Result<Measured> {
-    let mut chain = Chain::prepare(devices, options).await?;
-    chain.run(Loopback::AtOnce).await?;
-    chain.finish().await
+pub fn chain<'a>(devices: &'a [Device], options: &'a Options) -> Measuring<'a> {
+    through(devices, Loopback::AtOnce, options)
 }
 
 /// Order of the two directions of a loopback.
@@ -41,10 +41,16 @@ pub enum Loopback {
 /// # Errors
 /// More [`InTurn`](Loopback::InTurn) than the card holds (at the deadline), and what fails on the
 /// way.
-pub async fn loopback(device: &Device, order: Loopback, options: &Options) -> Result<Measured> {
-    let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
-    card.run(order).await?;
-    card.finish().await
+pub fn loopback<'a>(device: &'a Device, order: Loopback, options: &'a Options) -> Measuring<'a> {
+    through(std::slice::from_ref(device), order, options)
+}
+
+fn through<'a>(devices: &'a [Device], order: Loopback, options: &'a Options) -> Measuring<'a> {
+    Box::pin(async move {
+        let mut chain = Chain::prepare(devices, options).await?;
+        chain.run(order).await?;
+        chain.finish().await
+    })
 }
 
 /// One card, or a row of them, set up from host memory to host memory.

@@ -8,7 +8,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Latencies, Latency};
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::DataErrors;
+use crate::measured::{DataErrors, Measuring};
 use crate::options::Options;
 use crate::transfer::wait_drained;
 use crate::workload::summary_of;
@@ -63,7 +63,15 @@ impl RoundTrips {
 ///
 /// # Errors
 /// A message that does not fit, and a failure of the run.
-pub async fn latency(from: &Device, to: &Device, options: &Options) -> Result<RoundTrips> {
+pub fn latency<'a>(
+    from: &'a Device,
+    to: &'a Device,
+    options: &'a Options,
+) -> Measuring<'a, RoundTrips> {
+    Box::pin(ping_pong(from, to, options))
+}
+
+async fn ping_pong(from: &Device, to: &Device, options: &Options) -> Result<RoundTrips> {
     let name = format!("{} -> {}", from.function().name, to.function().name);
     let credits = PeerOptions::default().with_credits(options.credits);
     let there = from.connect(to, credits).await?;

@@ -32,6 +32,7 @@ mod operations;
 mod options;
 mod overhead;
 mod packets;
+pub mod parallel;
 pub mod pattern;
 mod peer_read;
 mod rdma;
@@ -61,7 +62,7 @@ pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use latency::{RoundTrips, latency};
-pub use measured::{DataErrors, HardwareTime, Measured, Verified};
+pub use measured::{DataErrors, HardwareTime, Measured, Measuring, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, StoreWork, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};
 pub use nget::{

@@ -6,6 +6,7 @@ use crosslane_fabric::ChannelWaits;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Better, Channel, Figure, Latencies, ReceiveQueue};
+use futures_util::future::LocalBoxFuture;
 
 use crate::error::Result;
 use crate::latency::RoundTrips;
@@ -15,6 +16,10 @@ use crate::options::Options;
 use crate::rdma::RdmaMeasured;
 use crate::transfer::Timing;
 use crate::workload::Together;
+
+/// A workload under way. It is boxed here, so that it is compiled here and once: the body of an
+/// `async fn` is compiled again in each crate that awaits it.
+pub type Measuring<'a, T = Measured> = LocalBoxFuture<'a, Result<T>>;
 
 /// Time between two readings of engines' timers, and what was moved between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

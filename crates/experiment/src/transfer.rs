@@ -14,7 +14,7 @@ use crosslane_host::{AnyBus, AnyMemory, Bus, HostWork};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::{ExperimentError, Result};
-use crate::measured::{DataErrors, EngineTime, Measured, channel_of, lane};
+use crate::measured::{DataErrors, EngineTime, Measured, Measuring, channel_of, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
 use crate::peer_read::PeerSource;
@@ -29,16 +29,16 @@ const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 ///
 /// # Errors
 /// An invalid request, and a failure of the run.
-pub async fn write(device: &Device, options: &Options) -> Result<Measured> {
-    Prepared::host(device, ChannelKind::C2h, options).await?.measured().await
+pub fn write<'a>(device: &'a Device, options: &'a Options) -> Measuring<'a> {
+    Box::pin(async { Prepared::host(device, ChannelKind::C2h, options).await?.measured().await })
 }
 
 /// Host to card: the pattern is read from host memory, and compared by the card's checker.
 ///
 /// # Errors
 /// As [`write`](write()).
-pub async fn read(device: &Device, options: &Options) -> Result<Measured> {
-    Prepared::host(device, ChannelKind::H2c, options).await?.measured().await
+pub fn read<'a>(device: &'a Device, options: &'a Options) -> Measuring<'a> {
+    Box::pin(async { Prepared::host(device, ChannelKind::H2c, options).await?.measured().await })
 }
 
 /// Card to card: the generator of one engine writes into a receive queue of the other, whose
@@ -48,8 +48,8 @@ pub async fn read(device: &Device, options: &Options) -> Result<Measured> {
 ///
 /// # Errors
 /// An invalid request, and a failure of the run.
-pub async fn peer_write(from: &Device, to: &Device, options: &Options) -> Result<Measured> {
-    Prepared::peer(from, to, options).await?.measured().await
+pub fn peer_write<'a>(from: &'a Device, to: &'a Device, options: &'a Options) -> Measuring<'a> {
+    Box::pin(async { Prepared::peer(from, to, options).await?.measured().await })
 }
 
 /// Card to card, by reads: the engine of `to` reads the memory of the card `from`, which is filled
@@ -57,9 +57,11 @@ pub async fn peer_write(from: &Device, to: &Device, options: &Options) -> Result
 ///
 /// # Errors
 /// An invalid request, a card without memory that others can read, and a failure of the run.
-pub async fn peer_read(from: &Device, to: &Device, options: &Options) -> Result<Measured> {
-    let source = PeerSource::new(from, to, options).await?;
-    Prepared::peer_read(source).await?.measured().await
+pub fn peer_read<'a>(from: &'a Device, to: &'a Device, options: &'a Options) -> Measuring<'a> {
+    Box::pin(async {
+        let source = PeerSource::new(from, to, options).await?;
+        Prepared::peer_read(source).await?.measured().await
+    })
 }
 
 /// A flow that is set up and has not begun.

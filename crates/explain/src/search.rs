@@ -31,11 +31,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Outcome, Progress, Scenario, Work};
 use crosslane_results::{
     Account, Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial, Use,
 };
-use rayon::prelude::*;
 
 use crate::error::ExplainError;
 use crate::limits::{Explainable, Short};
@@ -155,8 +155,8 @@ pub fn explain_all<W: Explainable>(
     every: bool,
     progress: &(impl Progress + ?Sized),
 ) -> Vec<Why> {
-    let runs = scenarios.par_iter().zip(ran).enumerate();
-    let whys = runs.map(|(index, (scenario, ran))| {
+    let runs: Vec<_> = scenarios.iter().zip(ran).enumerate().collect();
+    parallel::map(&runs, |(index, (scenario, ran))| {
         if progress.is_over() {
             return None;
         }
@@ -169,8 +169,7 @@ pub fn explain_all<W: Explainable>(
         };
         progress.explained();
         Some(why)
-    });
-    whys.collect()
+    })
 }
 
 /// Returns the wait of another name in the account that disappears with the first step.
@@ -317,9 +316,8 @@ impl<W: Work> Round<'_, W> {
             })?;
             Ok(Tried { figure, gain: gain(self.before, figure) })
         };
-        let tried: Vec<Result<Tried, ExplainError>> = sets.par_iter().map(tried).collect();
         // The first error in order is returned, whichever came first.
-        tried.into_iter().collect()
+        parallel::map(sets, tried).into_iter().collect()
     }
 
     /// Returns the gain without some limits together.

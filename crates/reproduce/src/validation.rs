@@ -6,10 +6,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crosslane_experiment::parallel;
 use crosslane_lab::{Constant, Items, Lab, Progress, Provenance};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::{Influence, RowErrors, ValidatedRow, ValidatedSet};
-use rayon::prelude::*;
 
 use crate::comparison::{Kind, Row, worst_and_median};
 use crate::context::Context;
@@ -121,8 +121,9 @@ pub fn validate_measured(
                 None => lab.clone(),
             };
             let lab = Arc::new(lab);
-            let rows = rows.par_iter();
-            rows.map(|row| Ok(row.compare(row.simulate(&lab, effort)?, lab.constants()))).collect()
+            parallel::try_map(rows, |row| {
+                Ok(row.compare(row.simulate(&lab, effort)?, lab.constants()))
+            })
         },
     };
     let Some(validated) = set.validate(watch, items)? else { return Ok(None) };
@@ -166,23 +167,20 @@ impl Set<'_> {
         let base = items.once(1, || (self.compared)(None, Effort::Quick))?;
         let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
         let is_complete = AtomicBool::new(true);
-        let changed: Vec<Option<Option<Figures>>> = numbers
-            .par_iter()
-            .enumerate()
-            .map(|(index, constant)| {
-                if watch.is_over() {
-                    return None;
-                }
-                let item = ITEMS_BEFORE + index as u64;
-                let Ok(figures): Result<_, Infallible> =
-                    items.once(item, || Ok(self.changed(constant)));
-                match &figures {
-                    Some(_) => watch.done(&constant.path(), Picoseconds::ZERO),
-                    None => is_complete.store(false, Ordering::Relaxed),
-                }
-                figures
-            })
-            .collect();
+        let counted: Vec<(usize, &Constant)> = numbers.iter().copied().enumerate().collect();
+        let changed: Vec<Option<Option<Figures>>> = parallel::map(&counted, |(index, constant)| {
+            if watch.is_over() {
+                return None;
+            }
+            let item = ITEMS_BEFORE + *index as u64;
+            let Ok(figures): Result<_, Infallible> =
+                items.once(item, || Ok(self.changed(constant)));
+            match &figures {
+                Some(_) => watch.done(&constant.path(), Picoseconds::ZERO),
+                None => is_complete.store(false, Ordering::Relaxed),
+            }
+            figures
+        });
         let (Some(rows), Some(base), true) = (rows, base, is_complete.into_inner()) else {
             return Ok(None);
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crosslane_driver::DescriptorSource;
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     Choices, FlowRequest, Options, Scenario, TrafficOutcome, TrafficWork, read, write,
 };
@@ -17,7 +18,6 @@ use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_results::Step;
 use crosslane_results::machine::{MeasuredRate, PredictedRate};
 use crosslane_vfio::sysfs::{PciFunction, Tree, why_unavailable};
-use rayon::prelude::*;
 use thiserror::Error;
 
 use super::{Exported, HOST, export};
@@ -144,9 +144,7 @@ fn run(
 ) -> Result<Vec<PredictedRate>, ExplainError> {
     let runs: Vec<Scenario<TrafficWork>> = paths.iter().map(Path::run).collect::<Result<_, _>>()?;
     progress.begin(PREDICTED_BYTES * runs.len() as u64);
-    let outcomes: Result<Vec<TrafficOutcome>, _> =
-        runs.par_iter().map(|run| run.run(progress, None)).collect();
-    let outcomes = outcomes?;
+    let outcomes = parallel::try_map(&runs, |run| run.run(progress, None))?;
     progress.explain(runs.len());
     let ran: Vec<Ran> = outcomes.iter().map(Ran::of).collect();
     let whys = explain_all(&runs, &ran, false, progress);

@@ -9,11 +9,11 @@
 mod commands;
 mod levers;
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{ExperimentError, Progress};
 use crosslane_explain::{CLEAR, SAME, STEPS, THRESHOLD, explain};
 use crosslane_lab::Lab;
 use crosslane_results::{Figure, TuneStep, TuneTrial, Tuning};
-use rayon::prelude::*;
 
 use crate::what_if::{Change, Changed, Flows, WhatIfError, apply, name};
 use levers::Lever;
@@ -165,7 +165,7 @@ impl Search<'_> {
                 Err(problem) => Tried { value: 0.0, gain: 0.0, problem: Some(problem) },
             })
         };
-        levers.par_iter().map(tried).collect()
+        parallel::try_map(levers, tried)
     }
 
     /// Tries the strongest settings together; returns those that are needed for the gain, and the

@@ -12,6 +12,7 @@ mod written;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     Choices, ExperimentError, FlowRequest, Outcome, Progress, Scenario, TrafficWork,
 };
@@ -21,7 +22,6 @@ use crosslane_host::kinds;
 use crosslane_lab::Lab;
 use crosslane_results::topology::{Matrix, MatrixPair};
 use crosslane_results::{BeforeAfter, ChangedPairs, ExplainedPair, ScenarioResult, Step, WhatIf};
-use rayon::prelude::*;
 use thiserror::Error;
 
 pub(crate) use apply::PLAIN_TAGS;
@@ -203,13 +203,12 @@ fn explained(
     for way in pairs.iter().filter_map(way_of) {
         alike.entry(&way.likeness).or_insert(way);
     }
-    let found: BTreeMap<&str, Option<Step>> = alike
-        .into_par_iter()
-        .map(|(likeness, way)| {
-            let explanation = explain(&way.scenario, None, 1, &|_| ())?;
-            Ok((likeness, explanation.steps.into_iter().next()))
-        })
-        .collect::<Result<_, ExplainError>>()?;
+    let alike: Vec<_> = alike.into_iter().collect();
+    let found = parallel::try_map(&alike, |(likeness, way)| {
+        let explanation = explain(&way.scenario, None, 1, &|_| ())?;
+        Ok::<_, ExplainError>((*likeness, explanation.steps.into_iter().next()))
+    })?;
+    let found: BTreeMap<&str, Option<Step>> = found.into_iter().collect();
     let bottlenecks: Vec<Option<Step>> = pairs
         .iter()
         .map(|pair| found.get(way_of(pair)?.likeness.as_str()).cloned().flatten())

@@ -28,7 +28,7 @@ use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::chain;
 use crate::error::{ExperimentError, Result};
 use crate::latency::{RoundTrips, latency};
-use crate::measured::{Measured, channel_word, median, rate, total_rate};
+use crate::measured::{Measured, Measuring, channel_word, median, rate, total_rate};
 use crate::options::Options;
 use crate::peer_read::PeerSource;
 use crate::scenario::Outcome;
@@ -150,10 +150,18 @@ impl Workload {
     ///
     /// # Panics
     /// If a flow has fewer cards than the workload takes.
-    pub async fn run(
+    pub fn run<'a>(
+        &'a self,
+        cards: &'a [Vec<Device>],
+        observer: &'a dyn Observer,
+    ) -> Measuring<'a, Measurement> {
+        Box::pin(self.measured(cards, observer))
+    }
+
+    async fn measured(
         &self,
         cards: &[Vec<Device>],
-        observer: &impl Observer,
+        observer: &dyn Observer,
     ) -> Result<Measurement> {
         match *self {
             Self::Latency(options) => {
@@ -185,8 +193,8 @@ impl Workload {
 /// Runs the only flow of a workload.
 async fn alone(
     cards: &[Device],
-    observer: &impl Observer,
-    work: impl Future<Output = Result<Measured>>,
+    observer: &dyn Observer,
+    work: Measuring<'_>,
 ) -> Result<Measurement> {
     let measured = observed(cards[0].bus().clone(), observer, work).await?;
     Ok(Measurement::Flows(Together { flows: vec![measured], common: None }))
@@ -335,7 +343,11 @@ async fn reset_shared_counters(flows: &mut [Prepared]) -> Result<()> {
 ///
 /// # Panics
 /// If a flow has fewer devices than its workload takes.
-pub async fn together<O: Observer>(flows: &[Flow], observer: &O) -> Result<Together> {
+pub fn together<'a>(flows: &'a [Flow], observer: &'a dyn Observer) -> Measuring<'a, Together> {
+    Box::pin(all(flows, observer))
+}
+
+async fn all(flows: &[Flow], observer: &dyn Observer) -> Result<Together> {
     // A card that reads has its reading channel in use, and could not fill its own memory by it.
     let mut sources = Vec::new();
     for flow in flows {
@@ -362,7 +374,7 @@ pub async fn together<O: Observer>(flows: &[Flow], observer: &O) -> Result<Toget
 }
 
 /// Does `work` and asks the observer at its interval until it is done.
-pub async fn observed<O: Observer, F: Future>(bus: AnyBus, observer: &O, work: F) -> F::Output {
+pub async fn observed<F: Future>(bus: AnyBus, observer: &dyn Observer, work: F) -> F::Output {
     until(work, Samples::default().watch(bus, observer)).await
 }
 
@@ -386,7 +398,7 @@ struct Samples {
 
 impl Samples {
     /// Asks the observer until it is dropped.
-    async fn watch(&mut self, bus: AnyBus, observer: &impl Observer) -> Infallible {
+    async fn watch(&mut self, bus: AnyBus, observer: &dyn Observer) -> Infallible {
         let mut interval = observer.interval().0.max(1);
         while let Some(bytes) = observer.payload_bytes() {
             self.add(bus.now(), bytes, &mut interval);

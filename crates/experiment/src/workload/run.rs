@@ -204,11 +204,7 @@ impl Scenario<EngineWork> {
 
 impl EngineWork {
     /// The host's program: opens the devices and runs the workload.
-    async fn drive(
-        &self,
-        simulation: &Simulation,
-        observer: &impl Observer,
-    ) -> Result<Measurement> {
+    async fn drive(&self, simulation: &Simulation, observer: &dyn Observer) -> Result<Measurement> {
         let mut opened: Vec<(RoutingId, usize, Device)> = Vec::new();
         let mut cards = Vec::new();
         for flow in &self.flows {

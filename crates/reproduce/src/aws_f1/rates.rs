@@ -2,9 +2,9 @@
 //! The table and its graph: 17 sizes in four modes; and its missing seconds.
 
 use crosslane_experiment::MmioMeasured;
+use crosslane_experiment::parallel;
 use crosslane_report::{Axis, Plot, Scale, Table};
 use crosslane_results::quantity::change;
-use rayon::prelude::*;
 
 use super::{MODES, Mode};
 use crate::comparison::Row;
@@ -38,13 +38,11 @@ fn measure(context: &Context<'_>, wanted: impl Fn(Mode, u64) -> bool) -> Result<
     let mut scenarios: Vec<(Mode, u64)> = all.filter(|(mode, size)| wanted(*mode, *size)).collect();
     // The longest first, so that no core is idle at the end.
     scenarios.sort_by_key(|(mode, size)| (mode.combined, std::cmp::Reverse(*size)));
-    let mut measured: Vec<Measured> = scenarios
-        .par_iter()
-        .map(|&(mode, size_bytes)| {
+    let mut measured: Vec<Measured> =
+        parallel::try_map(&scenarios, |&(mode, size_bytes)| -> Result<_> {
             let run = super::measure(context, mode, size_bytes)?;
             Ok(Measured { mode, size_bytes, run })
-        })
-        .collect::<Result<_>>()?;
+        })?;
     let place = |mode: Mode| MODES.iter().position(|known| *known == mode);
     measured.sort_by_key(|one| (one.size_bytes, place(one.mode)));
     Ok(measured)

@@ -5,7 +5,7 @@
 //! A simulator answers in small steps, so that differences are taken over 2 % of a parameter and
 //! not over as little as rounding allows.
 
-use rayon::prelude::*;
+use crosslane_experiment::parallel;
 
 /// Difference over which a derivative is taken on either side, as a part of the parameter; of one
 /// that may be 0, at least a part of its range.
@@ -84,8 +84,7 @@ pub fn derivatives<E: Send>(
     };
     let points: Vec<Vec<f64>> =
         (0..at.len()).flat_map(|index| [moved(index, -1.0), moved(index, 1.0)]).collect();
-    let found: Vec<Option<Vec<f64>>> =
-        points.par_iter().map(|point| residuals(point)).collect::<Result<_, E>>()?;
+    let found: Vec<Option<Vec<f64>>> = parallel::try_map(&points, |point| residuals(point))?;
     let here = if found.iter().any(Option::is_none) { residuals(at)? } else { None };
     let scales = parameters.iter().zip(at).map(|(parameter, value)| parameter.scale(*value));
     let scales: Vec<f64> = scales.collect();
@@ -148,7 +147,7 @@ impl<E: Send> Search<'_, E> {
         };
         let points: Vec<Vec<f64>> = values.map(with).collect();
         let found: Vec<Option<Vec<f64>>> =
-            points.par_iter().map(|point| (self.residuals)(point)).collect::<Result<_, E>>()?;
+            parallel::try_map(&points, |point| (self.residuals)(point))?;
         let mut is_moved = false;
         for (point, found) in points.into_iter().zip(found) {
             if let Some(found) = found.filter(|found| squares(found) < squares(&self.here)) {

@@ -13,11 +13,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crosslane_experiment::parallel;
 use crosslane_lab::{Constant, Lab, Progress};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_results::quantity::count_words;
 use crosslane_results::{CalibratedConstant, CalibratedRow, Calibration, SCHEMA};
-use rayon::prelude::*;
 
 use crate::comparison::Kind;
 use crate::error::{ReproduceError, Result};
@@ -177,7 +177,7 @@ impl Problem<'_> {
             lab = lab.with_constant(&path, *value)?;
         }
         let lab = Arc::new(lab);
-        let figures = rows.par_iter().map(|row| row.simulate(&lab, effort)).collect();
+        let figures = parallel::try_map(rows, |row| row.simulate(&lab, effort));
         self.trials.fetch_add(1, Ordering::Relaxed);
         self.watch.done("trial", Picoseconds::ZERO);
         figures

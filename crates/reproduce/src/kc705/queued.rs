@@ -2,9 +2,9 @@
 //! Transfers queued in a ring, which the paper's card does not support, with this project's engine,
 //! which reads and writes at once.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{CardDirection, Measured, Options};
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::sweep::{Point, rate};
 use super::{FASTEST, SIZES, figure, rate_plot, transfer};
@@ -48,13 +48,10 @@ pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experimen
             deep.into_iter().chain(large)
         })
         .collect();
-    let measured: Vec<(Job, Measured)> = jobs
-        .par_iter()
-        .map(|job| {
-            let run = (job.0, options(context, *job));
-            Ok((*job, transfer(context, &lab, FASTEST, run)?))
-        })
-        .collect::<Result<_>>()?;
+    let measured: Vec<(Job, Measured)> = parallel::try_map(&jobs, |job| -> Result<_> {
+        let run = (job.0, options(context, *job));
+        Ok((*job, transfer(context, &lab, FASTEST, run)?))
+    })?;
     let of = |job: Job| {
         let found = measured.iter().find(|(one, _)| *one == job);
         found.map_or(0.0, |(_, run)| run.application_bytes_per_second())

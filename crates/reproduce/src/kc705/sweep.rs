@@ -2,9 +2,9 @@
 //! The paper's measurement: four links, seven sizes, both directions.
 
 use crosslane_experiment::CardDirection;
+use crosslane_experiment::parallel;
 use crosslane_lab::Lab;
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 
 use super::{FASTEST, LINKS, Link, SIZES, by_registers, figure, rate_plot};
 use crate::comparison::Row;
@@ -41,14 +41,11 @@ pub(super) fn sweep(
     }
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(jobs[*at].2));
-    let mut points: Vec<(usize, Point)> = order
-        .par_iter()
-        .map(|at| {
-            let (direction, link, size_bytes) = jobs[*at];
-            let bytes_per_second = by_registers(context, lab, link, direction, size_bytes)?;
-            Ok((*at, Point { link, direction, size_bytes, bytes_per_second }))
-        })
-        .collect::<Result<_>>()?;
+    let mut points: Vec<(usize, Point)> = parallel::try_map(&order, |at| -> Result<_> {
+        let (direction, link, size_bytes) = jobs[*at];
+        let bytes_per_second = by_registers(context, lab, link, direction, size_bytes)?;
+        Ok((*at, Point { link, direction, size_bytes, bytes_per_second }))
+    })?;
     points.sort_by_key(|(at, _)| *at);
     Ok(points.into_iter().map(|(_, point)| point).collect())
 }

@@ -2,9 +2,9 @@
 //! Cost of the hub's fragmentation: the mixture of completion sizes beside completions of one size.
 
 use crosslane_driver::network_processor::Modes;
+use crosslane_experiment::parallel;
 use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_report::{Axis, Scale, Table};
-use rayon::prelude::*;
 
 use super::{ALL_IN_FLIGHT, GPU1, NgetOutcome, gets};
 use crate::comparison::Row;
@@ -39,19 +39,16 @@ fn header_share(outcome: &NgetOutcome) -> f64 {
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let jobs: Vec<(usize, u64)> =
         (0..MIXTURES.len()).flat_map(|mixture| SIZES.map(|size| (mixture, size))).collect();
-    let outcomes: Vec<NgetOutcome> = jobs
-        .par_iter()
-        .map(|&(mixture, size)| {
-            let lab = MIXTURES[mixture].0.map(|name| context.variant(name)).transpose()?;
-            gets(
-                context,
-                lab.as_ref().unwrap_or(context.lab()),
-                GPU1,
-                Modes::FASTEST,
-                (size, ALL_IN_FLIGHT),
-            )
-        })
-        .collect::<Result<_>>()?;
+    let outcomes: Vec<NgetOutcome> = parallel::try_map(&jobs, |&(mixture, size)| {
+        let lab = MIXTURES[mixture].0.map(|name| context.variant(name)).transpose()?;
+        gets(
+            context,
+            lab.as_ref().unwrap_or(context.lab()),
+            GPU1,
+            Modes::FASTEST,
+            (size, ALL_IN_FLIGHT),
+        )
+    })?;
     let of = |mixture: usize| &outcomes[mixture * SIZES.len()..(mixture + 1) * SIZES.len()];
     let mut table = Table::headed(
         "completions, 64 KiB gets on gpu1 | average B: | MB/s: | of 4 GB/s %: | \

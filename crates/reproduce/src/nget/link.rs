@@ -2,8 +2,8 @@
 //! The physical link's latency, and the paper's table of machines beside messages of the lab.
 
 use crosslane_experiment::SendWay;
+use crosslane_experiment::parallel;
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::neighbours::one_way_ns;
 use crate::comparison::Row;
@@ -36,10 +36,8 @@ pub(super) fn compared(context: &Context<'_>) -> Result<Row> {
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     let jobs: Vec<(SendWay, u64)> =
         SendWay::ALL.into_iter().flat_map(|way| SIZES.map(|size| (way, size))).collect();
-    let times: Vec<f64> = jobs
-        .par_iter()
-        .map(|(way, bytes)| one_way_ns(context, context.lab(), *way, *bytes))
-        .collect::<Result<_>>()?;
+    let times: Vec<f64> =
+        parallel::try_map(&jobs, |(way, bytes)| one_way_ns(context, context.lab(), *way, *bytes))?;
     let mut rows = vec![compared(context)?];
     let tags = context.lab().file().endpoints[0].part.parameters.requester.tags;
     rows.push(context.figures.case("nget_in_flight_maximum", None).compare(f64::from(tags)));

@@ -2,9 +2,9 @@
 //! The driver's modes: location of the data, way of writing requests, way of seeing notifications.
 
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_experiment::parallel;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::{GPU1, NgetOutcome, gets};
 use crate::comparison::Row;
@@ -52,10 +52,9 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
         SIZES.iter().flat_map(|size| IN_FLIGHT.map(|count| (*size, count))).collect();
     let jobs: Vec<(Modes, (u64, u32))> =
         modes.iter().flat_map(|(modes, _)| kinds.iter().map(|kind| (*modes, *kind))).collect();
-    let outcomes: Vec<NgetOutcome> = jobs
-        .par_iter()
-        .map(|(modes, kind)| gets(context, context.lab(), GPU1, *modes, *kind))
-        .collect::<Result<_>>()?;
+    let outcomes: Vec<NgetOutcome> = parallel::try_map(&jobs, |(modes, kind)| {
+        gets(context, context.lab(), GPU1, *modes, *kind)
+    })?;
     let mut table = Table::headed(
         "buffers | requests | notification | 1 KiB, N = 1: us: | 1 KiB, N = 16: MB/s: | \
          16 KiB, N = 1: us: | 16 KiB, N = 16: MB/s:",

@@ -6,9 +6,9 @@ use crosslane_driver::network_processor::Modes;
 use std::sync::Arc;
 
 use crosslane_experiment::SendWay;
+use crosslane_experiment::parallel;
 use crosslane_lab::{EngineKind, Lab};
 use crosslane_report::{Axis, Scale, Table};
-use rayon::prelude::*;
 
 use super::neighbours::{one_way_ns, terms};
 use super::{ALL_IN_FLIGHT, GPU1, NgetOptions, NgetOutcome, gets_as};
@@ -78,7 +78,7 @@ fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
         };
         gets_as(context, &lab, GPU1, Modes::FASTEST, options)
     };
-    jobs.par_iter().map(run).collect()
+    parallel::try_map(&jobs, run)
 }
 
 /// Returns the terms of 64 B, in order of time.
@@ -128,10 +128,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     }
     let messages: Vec<(SendWay, u64)> =
         SendWay::ALL.into_iter().flat_map(|way| MESSAGES.map(|bytes| (way, bytes))).collect();
-    let times: Vec<f64> = messages
-        .par_iter()
-        .map(|(way, bytes)| one_way_ns(context, &lab, *way, *bytes))
-        .collect::<Result<_>>()?;
+    let times: Vec<f64> =
+        parallel::try_map(&messages, |(way, bytes)| one_way_ns(context, &lab, *way, *bytes))?;
     let mut latencies = Table::headed(
         "to a neighbour's memory | 8 B ns: | 16 B ns: | 32 B ns: | 64 B ns: | \
          wanted, less than ns:",

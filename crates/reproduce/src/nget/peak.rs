@@ -2,8 +2,8 @@
 //! Duration and bandwidth of gets by size, for one to 64 in flight, on both machines.
 
 use crosslane_driver::network_processor::Modes;
+use crosslane_experiment::parallel;
 use crosslane_report::{Axis, Scale, Series, Table};
-use rayon::prelude::*;
 
 use super::{ALL_IN_FLIGHT, MACHINES, Machine, gets};
 use crate::comparison::Row;
@@ -57,7 +57,7 @@ fn measure(context: &Context<'_>, sizes: &[u64], in_flight: &[u32]) -> Result<Ve
             over_theory: found.over_theory(),
         })
     };
-    jobs.par_iter().map(point).collect()
+    parallel::try_map(&jobs, point)
 }
 
 fn peaks(context: &Context<'_>, points: &[Point]) -> Vec<Row> {

@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crosslane_experiment::parallel;
 use crosslane_fabric::{Flow, FlowId, FlowKind, FlowReport, FlowSource, Region};
 use crosslane_lab::{CheckedFlows, Constant, Lab, LabFile, Provenance, open};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
-use rayon::prelude::*;
 use serde::Deserialize;
 use strum::AsRefStr;
 
@@ -184,11 +184,9 @@ fn simulated(
     rows: Vec<Row>,
     simulate: impl Fn(&Row) -> Result<(f64, f64)> + Sync,
 ) -> Result<Vec<Compared>> {
-    let compared = |row: Row| {
-        let (simulated, misses) = simulate(&row)?;
-        Ok(Compared { row, simulated, misses })
-    };
-    rows.into_par_iter().map(compared).collect()
+    let made = parallel::try_map(&rows, simulate)?;
+    let both = rows.into_iter().zip(made);
+    Ok(both.map(|(row, (simulated, misses))| Compared { row, simulated, misses }).collect())
 }
 
 /// Makes the measurements of the compared rows.

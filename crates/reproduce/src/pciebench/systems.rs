@@ -9,10 +9,10 @@ use std::collections::hash_map::Entry;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crosslane_experiment::parallel;
 use crosslane_lab::{Lab, open};
 use crosslane_report::{Field, Table};
 use crosslane_results::quantity::change;
-use rayon::prelude::*;
 
 use super::iommu::simulate;
 use super::{
@@ -68,14 +68,11 @@ fn server(name: &str) -> Result<Lab> {
 /// A lab or a file that cannot be read, a lab that cannot be built, or a wrong byte.
 pub fn results() -> Result<Vec<Compared>> {
     let command = open("pciebench:command")?;
-    let all: Vec<Vec<Compared>> = STUDIES
-        .par_iter()
-        .map(|study| {
-            let name = study.labs[0].rsplit(':').next().unwrap_or_default();
-            let labs = Labs::new(server(name)?, command.clone())?;
-            simulated(rows_of_system(name)?, |row| labs.simulate(row, Effort::Full))
-        })
-        .collect::<Result<_>>()?;
+    let all: Vec<Vec<Compared>> = parallel::try_map(&STUDIES, |study| {
+        let name = study.labs[0].rsplit(':').next().unwrap_or_default();
+        let labs = Labs::new(server(name)?, command.clone())?;
+        simulated(rows_of_system(name)?, |row| labs.simulate(row, Effort::Full))
+    })?;
     Ok(all.into_iter().flatten().collect())
 }
 

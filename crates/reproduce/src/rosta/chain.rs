@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! HOST -> FPGA 1 -> ... -> FPGA 8 -> HOST (Fig. 6), compared in host memory.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Measured, chain};
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
@@ -54,8 +54,7 @@ fn plot(scene: &Scene<'_>, results: &[Measured]) -> Plot {
 
 /// Runs the chain with both engines.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
-    let results: Vec<Measured> =
-        Engine::ALL.par_iter().map(|engine| measure(scene, *engine)).collect::<Result<_, _>>()?;
+    let results: Vec<Measured> = parallel::try_map(&Engine::ALL, |engine| measure(scene, *engine))?;
     let mut table = Table::headed("engine | timers MiB/s: | application MiB/s: | wrong words:");
     let mut rows = Vec::new();
     for (engine, measured) in Engine::ALL.into_iter().zip(&results) {

@@ -5,10 +5,10 @@
 //! the one that the paper names, x8 Gen2 at the host, and not one board's cable, which carries
 //! about as much. Each device has a thread; threads are assigned to the cores in order.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Flow, Together, Verified, Workload, together};
 use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 use strum::Display;
 
 use super::limits::gen2;
@@ -215,10 +215,9 @@ pub(super) fn published_rows(scene: &Scene<'_>) -> Result<Vec<Row>> {
 pub(super) fn run(scene: &Scene<'_>, direction: Direction) -> Result<Experiment> {
     let scenarios: Vec<_> =
         (1..=ORDER.len()).flat_map(|count| Engine::ALL.map(|engine| (count, engine))).collect();
-    let results: Vec<Shares> = scenarios
-        .par_iter()
-        .map(|(count, engine)| measure(scene, *engine, direction, *count))
-        .collect::<Result<_, _>>()?;
+    let results: Vec<Shares> = parallel::try_map(&scenarios, |(count, engine)| {
+        measure(scene, *engine, direction, *count)
+    })?;
     let mut table = Table::headed(
         "devices: | timer each: | sum: | app. each: | sum: | channel: | our engine: each: | \
          sum: | channel: | wrong words:",

@@ -2,9 +2,9 @@
 //! The paper's two checks of host transfers: 4 KiB to the card and back in turn, and 4 MiB with
 //! both directions at once through FIFOs of 4 KiB.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Loopback, Measured, loopback};
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
@@ -38,10 +38,8 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let checks = checks(scene);
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| checks.map(|check| (*engine, check))).collect();
-    let results: Vec<Measured> = scenarios
-        .par_iter()
-        .map(|(engine, check)| measure(scene, *engine, *check))
-        .collect::<Result<_, _>>()?;
+    let results: Vec<Measured> =
+        parallel::try_map(&scenarios, |(engine, check)| measure(scene, *engine, *check))?;
     let mut table = Table::headed("check | engine | bytes: | us: | MiB/s: | wrong words:");
     let mut rows = Vec::new();
     for ((engine, (name, _, bytes)), measured) in scenarios.iter().zip(&results) {

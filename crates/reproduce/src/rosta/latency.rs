@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One-way latency by ping-pong, over one switch and over three (Fig. 8).
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Options, RoundTrips, latency};
 use crosslane_report::{Axis, Plot, Scale, Table};
-use rayon::prelude::*;
 
 use super::scene::{Engine, Scene};
 use crate::comparison::Row;
@@ -90,10 +90,8 @@ fn plot(scene: &Scene<'_>, results: &[RoundTrips]) -> Plot {
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let scenarios: Vec<_> =
         Engine::ALL.iter().flat_map(|engine| WAYS.map(|way| (*engine, way))).collect();
-    let results: Vec<RoundTrips> = scenarios
-        .par_iter()
-        .map(|(engine, way)| measure(scene, *engine, *way))
-        .collect::<Result<_, _>>()?;
+    let results: Vec<RoundTrips> =
+        parallel::try_map(&scenarios, |(engine, way)| measure(scene, *engine, *way))?;
     let mut table = Table::headed(
         "switches: | from, to | round trips: | one way ns: | longest: | our engine: ns: | \
          longest: | wrong words:",

@@ -15,7 +15,7 @@ mod peers;
 mod scene;
 mod why;
 
-use rayon::prelude::*;
+use crosslane_experiment::parallel;
 
 use crate::comparison::Row;
 use crate::context::Context;
@@ -53,7 +53,7 @@ fn experiments(context: &Context<'_>, done: &mut Vec<Experiment>) -> Result<()> 
         own::run,
     ];
     let scene = Scene::new(context, Effort::Full)?;
-    let results: Vec<Result<Experiment, _>> = runs.par_iter().map(|run| run(&scene)).collect();
+    let results: Vec<Result<Experiment, _>> = parallel::map(&runs, |run| run(&scene));
     for result in results {
         done.push(match result {
             // The others keep their numbers.

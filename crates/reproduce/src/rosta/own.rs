@@ -2,12 +2,12 @@
 //! The goals of this project's own engine with its defaults, in the same system: shares of the
 //! ceiling, time from post to first data, and cost of memory registration.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     DataTlps, ExperimentError, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_host::PageSize;
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 
 use super::scene::{Engine, Host, Scene, SentOnLink};
 use crate::comparison::Row;
@@ -160,8 +160,7 @@ fn plot(results: &[Met]) -> Plot {
 
 /// Runs the experiment.
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
-    let results: Vec<Met> =
-        GOALS.par_iter().map(|goal| measure(scene, *goal)).collect::<Result<_, _>>()?;
+    let results: Vec<Met> = parallel::try_map(&GOALS, |goal| measure(scene, *goal))?;
     let mut table = Table::headed(
         "what | MiB/s: | ceiling: | of it %: | goal %: | first TLP us: | pinning us: | \
          wrong words:",

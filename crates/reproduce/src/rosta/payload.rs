@@ -3,9 +3,9 @@
 //! the processor stores into the engine, and with the ring in host memory that the paper only
 //! planned; and an account of the time.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{Measured, Options, write};
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 use strum::Display;
 
 use super::limits::{gen2, limit_with_skp};
@@ -103,10 +103,8 @@ impl Clocks {
 pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
     let scenarios: Vec<_> =
         PAYLOADS_BYTES.iter().flat_map(|payload| Way::ALL.map(|way| (*payload, way))).collect();
-    let results: Vec<Measured> = scenarios
-        .par_iter()
-        .map(|(payload, way)| measure(scene, *way, *payload))
-        .collect::<Result<_, _>>()?;
+    let results: Vec<Measured> =
+        parallel::try_map(&scenarios, |(payload, way)| measure(scene, *way, *payload))?;
     let mut rate_table = Table::headed(
         "payload B: | theory: | table: timer: | app.: | ring: timer: | app.: | \
          our engine: timer: | app.:",

@@ -4,12 +4,12 @@
 //! support, and of 256 B, set on the paths alone.
 
 use crosslane_driver::DescriptorSource;
+use crosslane_experiment::parallel;
 use crosslane_experiment::{
     ExperimentError, Flow, Measured, Options, Together, Workload, peer_write, together,
 };
 use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_report::{Plot, Table};
-use rayon::prelude::*;
 
 use super::limits::gen2;
 use super::scene::{Engine, Host, Scene};
@@ -204,10 +204,9 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Experiment> {
             scenarios.extend(PAYLOADS_BYTES.map(|payload| (*case, engine, payload)));
         }
     }
-    let results: Vec<Together> = scenarios
-        .par_iter()
-        .map(|(case, engine, payload)| measure(scene, *engine, *case, *payload, false))
-        .collect::<Result<_, _>>()?;
+    let results: Vec<Together> = parallel::try_map(&scenarios, |(case, engine, payload)| {
+        measure(scene, *engine, *case, *payload, false)
+    })?;
     let mut table = Table::headed(
         "case | transfers: | MPS 128: | MPS 256: | our engine: MPS 128: | MPS 256: | \
          wrong words:",

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{EngineWork, FlowEnds, Scenario, Workload};
 use crosslane_results::Explanation;
-use rayon::prelude::*;
 
 use super::devices::ORDER;
 use super::scene::{Engine, Scene};
@@ -121,5 +121,5 @@ pub(super) fn explained(
         };
         Ok((run.experiment, explained))
     };
-    runs(scene)?.par_iter().map(explained).collect()
+    parallel::try_map(&runs(scene)?, explained)
 }

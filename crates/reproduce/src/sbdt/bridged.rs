@@ -8,11 +8,11 @@
 
 use crosslane_bridge::{CardWorking, Mode, NaiveStep, Path, Report, ServerOptions};
 use crosslane_driver::Notification;
+use crosslane_experiment::parallel;
 use crosslane_experiment::{BridgedOptions, PeekCard, TwoNodes, bridged_checked_by};
 use crosslane_host::Reason;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::Curve;
 use super::local::figures::plot;
@@ -165,8 +165,9 @@ fn rows_of_naive(context: &Context<'_>, points: &[Point]) -> Vec<Row> {
 }
 
 pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>> {
-    let curve = |path| run(context, (path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[3..]);
-    let curves: Vec<_> = PATHS.into_par_iter().map(curve).collect::<Result<_, _>>()?;
+    let curve =
+        |path: &Path| run(context, (*path, Mode::Pipelined), WHOLE_BUFFER_BYTES, &LONG_SIZES[3..]);
+    let curves: Vec<_> = parallel::try_map(&PATHS, curve)?;
     let mut rows = rows_of_paths(context, &curves);
     rows.extend(rows_of_naive(context, &run(context, NAIVE, WHOLE_BUFFER_BYTES, &NAIVE_SIZES)?));
     Ok(rows)
@@ -180,7 +181,7 @@ pub(super) fn experiments(context: &Context<'_>, local: &[Curve]) -> Result<Vec<
     let buffers = lengths.clone().map(|bytes| ((Path::ToFpga, Mode::Pipelined), bytes, &SIZES[..]));
     let jobs: Vec<_> = paths.into_iter().chain([naive]).chain(buffers).collect();
     let done: Result<Vec<Vec<Point>>> =
-        jobs.into_par_iter().map(|(way, bytes, sizes)| run(context, way, bytes, sizes)).collect();
+        parallel::try_map(&jobs, |(way, bytes, sizes)| run(context, *way, *bytes, sizes));
     let mut done = done?.into_iter();
     let paths: Vec<Vec<Point>> = done.by_ref().take(PATHS.len()).collect();
     let steps = done.next().unwrap_or_default();

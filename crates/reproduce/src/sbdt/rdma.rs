@@ -2,11 +2,11 @@
 //! RDMA between the two nodes (section 2.2 of the paper, figure 6): reads and writes by the node
 //! with the FPGA, by size, as perftest makes them.
 
+use crosslane_experiment::parallel;
 use crosslane_experiment::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 use crosslane_host::{Rdma, RdmaListener, Reason};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::Table;
-use rayon::prelude::*;
 
 use super::{HOST, host};
 use crate::comparison::Row;
@@ -109,7 +109,7 @@ fn both(
         let all: Vec<RdmaOptions> = sizes.iter().map(options).collect();
         run(context, *direction, &all)
     };
-    RdmaDirection::ALL.par_iter().map(one).collect()
+    parallel::try_map(&RdmaDirection::ALL, one)
 }
 
 /// Returns the compared rows.

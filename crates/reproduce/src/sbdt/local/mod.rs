@@ -11,11 +11,11 @@ pub(super) mod figures;
 
 use crosslane_bridge::local::{HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
 use crosslane_driver::{Buffer, Device};
+use crosslane_experiment::parallel;
 use crosslane_experiment::{DataErrors, ExperimentError, pattern};
 use crosslane_host::{PageSize, Reason};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::Picoseconds;
-use rayon::prelude::*;
 
 use super::{CARD, Curve, HOST, host};
 use crate::comparison::Row;
@@ -287,13 +287,10 @@ const LONG_WAYS: [&[Way]; 3] =
 fn long(context: &Context<'_>, buffer_bytes: u64, sizes: &[u64]) -> Result<Vec<Point>> {
     let lab = context.lab();
     let buffers = size_words(buffer_bytes);
-    let measured: Result<Vec<Vec<Point>>> = LONG_WAYS[..2]
-        .par_iter()
-        .map(|ways| {
-            let name = format!("local, buffers of {buffers}, {}", ways[0].words());
-            run(context, lab, &name, of_paper(buffer_bytes, ways, sizes))
-        })
-        .collect();
+    let measured: Result<Vec<Vec<Point>>> = parallel::try_map(&LONG_WAYS[..2], |ways| {
+        let name = format!("local, buffers of {buffers}, {}", ways[0].words());
+        run(context, lab, &name, of_paper(buffer_bytes, ways, sizes))
+    });
     Ok(measured?.into_iter().flatten().collect())
 }
 
@@ -364,7 +361,7 @@ fn measure(context: &Context<'_>) -> Result<Measured> {
     // The longest first.
     let jobs: Vec<_> = long.into_iter().chain(own).chain(buffers).collect();
     let done: Result<Vec<Vec<Point>>> =
-        jobs.par_iter().map(|(lab, name, scenario)| run(context, lab, name, *scenario)).collect();
+        parallel::try_map(&jobs, |(lab, name, scenario)| run(context, lab, name, *scenario));
     let mut done = done?.into_iter();
     Ok(Measured {
         long: done.by_ref().take(LONG_WAYS.len()).flatten().collect(),
