@@ -23,6 +23,8 @@ PAGES = [
     "how-to/slow.html",
     "commands/crosslane-bench-write.html",
     "lab-keys.html",
+    "c-reference.html",
+    "python-reference.html",
     "registers.html",
     "tree/examples/first_transfer.rs.html",
 ]
