@@ -423,8 +423,9 @@ $(SEMVER)/bin/cargo-semver-checks:
 		cargo-semver-checks@$(SEMVER_VERSION)
 	rm -rf $(TARGET_DIR)/semver-tool
 
-semver: $(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks) ## whether the crates' version says how far programs of the last release (or SINCE=REVISION) still build
+semver: $(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks) ## whether the version says how far programs of the last release (or SINCE=REVISION) still build: Rust, C, Python
 	@$(if $(SINCE),,echo "no release yet (no tag v0.1.0 or later): nothing to compare with; SINCE=REVISION names something else")
+	$(if $(SINCE),$(PYTHON) -B tools/compatible.py $(SINCE))
 	$(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks semver-checks --baseline-rev $(SINCE) $(CRATES))
 
 check-crates: ## whether the crates that programs stand on can be packed for a registry
