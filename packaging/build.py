@@ -102,6 +102,10 @@ def staged(into: Path) -> Path:
     about.mkdir(parents=True, exist_ok=True)
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
         shutil.copy(ROOT / name, about / name)
+    # Manual pages and errors name pages of docs, and those name examples.
+    not_read = shutil.ignore_patterns("book.*", "__pycache__", ".*")
+    for name in ("docs", "examples/c", "examples/python"):
+        shutil.copytree(ROOT / name, about / name, ignore=not_read)
     return into
 
 
@@ -205,7 +209,8 @@ def image(tree: Path, into: Path) -> Path:
     loaded by `podman load`, `docker load` or `skopeo`."""
     name = f"image-{cache.key(ARCHITECTURE, *IMAGE_PACKAGES)[:10]}"
     libraries = cache.made("packages", name, fetch_libraries)
-    for name in ("DEBIAN", "lib", "usr/include", "usr/lib"):
+    about = "usr/share/doc/crosslane"
+    for name in ("DEBIAN", "lib", "usr/include", "usr/lib", f"{about}/docs", f"{about}/examples"):
         shutil.rmtree(tree / name)
     blobs: dict[str, bytes] = {}
 

@@ -50,7 +50,7 @@ print(crosslane.Lab.load("rosta").run({FIRST.rsplit(" ", 1)[1]!r}).text(), end="
 PIP = ("--no-index", "--quiet", "--disable-pip-version-check")
 # Needs libfabric.
 KEYS_OF_TCP = "tests/test_bridge.py::test_keys_and_rights_are_those_of_the_policy[tcp]"
-EXAMPLE = ROOT / "examples" / "c" / "first_transfer.c"
+EXAMPLE = "share/doc/crosslane/examples/c/first_transfer.c"
 
 
 class PackageError(Exception):
@@ -125,7 +125,8 @@ def check_program(root: Root, expected: str, program: str = "/usr/bin/crosslane"
 
 
 def check_library(root: Root, prefix: str) -> None:
-    """Whether a C program is compiled with what pkg-config says, and runs in the root."""
+    """Whether the C program of the package is compiled with what pkg-config says, and runs in the
+    root."""
     folder = next((root.folder / prefix).glob("lib/**/pkgconfig"))
     environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(folder)}
     if prefix == "usr":
@@ -134,7 +135,8 @@ def check_library(root: Root, prefix: str) -> None:
     flags = run(*options, env=environment).split()
     made = root.folder / "tmp" / "first_transfer"
     made.parent.mkdir(exist_ok=True)
-    run(f"{TOOLCHAIN}gcc", "-std=c11", EXAMPLE, "-o", made, *flags)
+    example = root.folder / prefix / EXAMPLE
+    run(f"{TOOLCHAIN}gcc", "-std=c11", example, "-o", made, *flags)
     library = "/" + str(folder.parent.relative_to(root.folder))
     said = root.run("/tmp/first_transfer", LD_LIBRARY_PATH=library)
     fail_unless(re.search(r"\d", said) is not None, f"the C example says nothing: {said!r}")
@@ -161,6 +163,7 @@ def check_debian(root: Root, expected: str) -> None:
         "usr/share/man/man1/crosslane.1.gz",
         "usr/share/bash-completion/completions/crosslane",
         "usr/share/crosslane/lab/index.html",
+        "usr/share/doc/crosslane/docs/bridge.md",
     ):
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
     if CROSS:
