@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Installs each of `target/packages` into a clean root without a network, as its users do, and does
-there what the README's first minutes do. The root has Debian's essential packages and no others.
+"""Installs each of `target/packages` into a clean root without a network, as its users do, and runs
+there the commands of the five minutes. The root has Debian's essential packages and no others.
 
 Packages for another machine (`CROSS`) run on an emulated processor, one program at a time: it
 cannot start another, so the Debian package is unpacked and its scripts do not run. The wheel goes
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from build import (
@@ -43,6 +45,10 @@ PLATFORM = f"manylinux_2_34_{MACHINE}"
 # Raised when roots that are kept have to be made again.
 FORMAT = 2
 SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
+# The page whose commands every program runs, and the dump of a machine that it is about.
+PAGE = ROOT / "docs/five-minutes.md"
+DUMP = ROOT / "crates/twin/tests/dumps/server.txt"
+# A command that the Python package makes, too.
 FIRST = "bench traffic --lab rosta --flow fpga1:fpga2:write:64K"
 # The same through the Python package.
 MODULE = f"""import crosslane
@@ -93,11 +99,14 @@ class Root:
         self.folder = folder
 
     def start(self, *command: str | Path, **environment: str) -> str:
-        """Output of a command without a network, as root, with that environment beside ours."""
+        """Output of a command without a network, as root, in the root's folder, with that
+        environment beside ours."""
         rights = [] if os.geteuid() == 0 else ["--map-root-user"]
         words = ["unshare", *rights, "--net", *command]
         said = {"PATH": SEARCH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
-        done = subprocess.run(words, env=said, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            words, cwd=self.folder, env=said, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             text = (done.stderr or done.stdout).strip()
             shown = " ".join(str(word) for word in command)
@@ -118,10 +127,37 @@ def fail_unless(holds: bool, sentence: str) -> None:
         raise PackageError(sentence)
 
 
-def check_program(root: Root, expected: str, program: str = "/usr/bin/crosslane") -> None:
+def commands() -> list[str]:
+    """The arguments of the commands of the page, and of `FIRST`."""
+    text = PAGE.read_text().replace("\\\n", "")
+    found = re.findall(r"^\$ crosslane ([^|\n]*)", text, re.MULTILINE)
+    fail_unless(len(found) >= 4, f"{PAGE} has no more than {len(found)} commands")
+    return [FIRST, *found]
+
+
+def outputs(start: Callable[..., str], folder: Path) -> dict[str, str]:
+    """What each command prints in a folder, which has the dump meanwhile."""
+    dump, lab = folder / DUMP.name, (folder / DUMP.name).with_suffix(".toml")
+    shutil.copy(DUMP, dump)
+    printed = {command: start(*command.split()) for command in commands()}
+    fail_unless(lab.exists(), f"{lab.name} was not written")
+    dump.unlink()
+    lab.unlink()
+    return printed
+
+
+def check_program(
+    root: Root, expected: dict[str, str], program: str = "/usr/bin/crosslane"
+) -> None:
     """Whether the program does in the root what it does here."""
-    got = root.run(program, *FIRST.split())
-    fail_unless(got == expected, f"{program} {FIRST} prints in the root:\n{got}\nnot\n{expected}")
+    check_outputs(program, outputs(partial(root.run, program), root.folder), expected)
+
+
+def check_outputs(program: str, got: dict[str, str], expected: dict[str, str]) -> None:
+    """Whether a program has printed what is expected."""
+    for command, printed in expected.items():
+        words = f"{program} {command} prints in the root:\n{got[command]}\nnot\n{printed}"
+        fail_unless(got[command] == printed, words)
 
 
 def check_library(root: Root, prefix: str) -> None:
@@ -142,7 +178,7 @@ def check_library(root: Root, prefix: str) -> None:
     fail_unless(re.search(r"\d", said) is not None, f"the C example says nothing: {said!r}")
 
 
-def check_debian(root: Root, expected: str) -> None:
+def check_debian(root: Root, expected: dict[str, str]) -> None:
     """The Debian package: installed, used, and removed without a trace."""
     package = next(PACKAGES.glob("*.deb"))
     before = sorted(str(path) for path in root.folder.rglob("*"))
@@ -177,7 +213,7 @@ def check_debian(root: Root, expected: str) -> None:
     fail_unless(not left, f"{package.name} leaves behind: {' '.join(left[:5])}")
 
 
-def check_archive(root: Root, expected: str) -> None:
+def check_archive(root: Root, expected: dict[str, str]) -> None:
     """The archive, unpacked anywhere."""
     archive = next(PACKAGES.glob("*.tar.gz"))
     with tarfile.open(archive) as packed:
@@ -187,7 +223,7 @@ def check_archive(root: Root, expected: str) -> None:
     check_library(root, folder[1:])
 
 
-def check_image(folder: Path, expected: str) -> None:
+def check_image(folder: Path, expected: dict[str, str]) -> None:
     """The image: its layers, one over the other, are a root in which its entry point runs."""
     with tarfile.open(next(PACKAGES.glob("*.oci.tar"))) as packed:
         packed.extractall(folder / "image", filter="data")
@@ -222,25 +258,26 @@ def check_module(said: str, expected: str) -> None:
     )
 
 
-def check_wheel(folder: Path, expected: str) -> None:
+def check_wheel(folder: Path, expected: dict[str, str]) -> None:
     """The wheel, in a new environment of Python: module and program."""
     run(sys.executable, "-m", "venv", folder)
     run(folder / "bin/pip", "install", *PIP, the_wheel())
     fail_unless((folder / "share/crosslane/lab/index.html").exists(), "the wheel has no page")
-    got = run(folder / "bin/crosslane", *FIRST.split())
-    fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
-    check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected)
+    program = partial(run, folder / "bin/crosslane", cwd=folder)
+    check_outputs("the wheel's program", outputs(program, folder), expected)
+    check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected[FIRST])
 
 
-def check_wheel_in_root(root: Root, expected: str) -> None:
+def check_wheel_in_root(root: Root, expected: dict[str, str]) -> None:
     """The wheel, in a root with another Python or for another machine: module and program."""
     options = ["--platform", PLATFORM, "--only-binary=:all:", "--target", root.folder / "opt"]
     run(sys.executable, "-m", "pip", "install", *PIP, *options, the_wheel())
     check_program(root, expected, "/opt/bin/crosslane")
-    check_module(root.run("/usr/bin/python3", "-B", "-c", MODULE, PYTHONPATH="/opt"), expected)
+    said = root.run("/usr/bin/python3", "-B", "-c", MODULE, PYTHONPATH="/opt")
+    check_module(said, expected[FIRST])
 
 
-def check_python(root: Root, expected: str) -> None:
+def check_python(root: Root, expected: dict[str, str]) -> None:
     """The tests of the Python package, with the wheel and the newest Python."""
     check_wheel_in_root(root, expected)
     (tests := root.folder / "opt/tree/crates/python").mkdir(parents=True)
@@ -280,8 +317,10 @@ def check_sums() -> None:
 
 def main() -> None:
     """Checks all of them."""
-    expected = run(TARGET / "release" / "crosslane", *FIRST.split())
     check_sums()
+    with tempfile.TemporaryDirectory() as folder:
+        here = partial(run, (TARGET / "release" / "crosslane").resolve(), cwd=folder)
+        expected = outputs(here, Path(folder))
     plain = clean("bookworm", *ROOT_PACKAGES)
     with_python = clean("bookworm" if CROSS else NEWEST, *ROOT_PACKAGES, "python3")
     with tempfile.TemporaryDirectory() as folder:
