@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import cache
+import reference
 from debian import Apt, check_tools, unpack
 
 HERE = Path(__file__).resolve().parent
@@ -95,7 +96,12 @@ def staged(into: Path) -> Path:
     pages = usr / "share/man/man1"
     pages.mkdir(parents=True, exist_ok=True)
     run(*started, "manual", pages)
-    for page in sorted(pages.iterdir()):
+    functions = usr / "share/man/man3"
+    functions.mkdir()
+    header = (usr / "include/crosslane.h").read_text()
+    for name, text in reference.man_pages(header, version()).items():
+        (functions / f"{name}.3").write_text(text)
+    for page in sorted([*pages.iterdir(), *functions.iterdir()]):
         page.with_name(page.name + ".gz").write_bytes(packed(page.read_bytes()))
         page.unlink()
     about = usr / "share/doc/crosslane"

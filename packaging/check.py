@@ -197,6 +197,7 @@ def check_debian(root: Root, expected: dict[str, str]) -> None:
         "lib/systemd/system/crosslane-bridge.service",
         "lib/udev/rules.d/70-crosslane-vfio.rules",
         "usr/share/man/man1/crosslane.1.gz",
+        "usr/share/man/man3/crosslane_channel_post.3.gz",
         "usr/share/bash-completion/completions/crosslane",
         "usr/share/crosslane/lab/index.html",
         "usr/share/doc/crosslane/docs/bridge.md",

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Pages of the site that list all of the C library and all of the Python package.
+"""Pages of the site that list all of the C library and all of the Python package, and manual pages
+of the library's functions.
 
-The first is made of the header, as cbindgen writes it; the second of the package's stubs, without
-running it. A name in the text of a page leads to its heading there.
+Those of C are made of the header, as cbindgen writes it; that of Python of the package's stubs,
+without running it. A name in the text of a page leads to its heading there.
 """
 
 import ast
@@ -230,6 +231,52 @@ def c_constants(constants: list[Item], anchors: set[str]) -> list[str]:
 def cell(text: str) -> str:
     """Text in a cell of a table."""
     return text.replace("|", r"\|").replace("\n\n", " ")
+
+
+def man_pages(text: str, version: str) -> dict[str, str]:
+    """A manual page of each function (section 3) by its name, with the structures that it takes."""
+    header = header_of(text)
+    names = {function.name for function in header.functions}
+    structures = {structure.name: structure for structure in header.structures}
+    return {it.name: man_page(it, names, structures, version) for it in header.functions}
+
+
+def man_page(function: Item, names: set[str], structures: dict[str, Item], version: str) -> str:
+    """The manual page of a function."""
+    text, parameters, result = parts_of(function.comment)
+    first, _, rest = text.partition(". ")
+    lines = [f'.TH {function.name} 3 "" "crosslane {version}" Crosslane', ".SH NAME"]
+    lines += [f"{function.name} \\- {roff(lowered_first(first.rstrip('.')))}", ".SH SYNOPSIS"]
+    lines += [".nf", "#include <crosslane.h>", ".PP", roff(function.code), ".fi"]
+    lines += [".PP", r"Link with \fI\-lcrosslane\fR."]
+    lines.append(".SH DESCRIPTION")
+    lines.append(roff(text if rest else first))
+    for name, words in parameters:
+        lines += [".TP", rf"\fI{name}\fR", roff(words)]
+    for name in dict.fromkeys(re.findall(r"crosslane_\w+", function.code)):
+        if name in structures:
+            lines += [f".SS {name}", roff(joined(structures[name].comment))]
+            for of_type, member, words in structures[name].members:
+                lines += [".TP", rf"{roff(of_type)} \fI{member}\fR", roff(words)]
+    if result:
+        lines += [".SH RETURN VALUE", roff(result)]
+    handle = function.name.split("_")[1]
+    others = sorted(it for it in names if it.startswith(f"crosslane_{handle}_"))
+    others = [it for it in ("crosslane_last_error", *others) if it != function.name]
+    lines += [".SH SEE ALSO", ", ".join(rf"\fB{it}\fR(3)" for it in others)]
+    return "\n".join([*lines, ""])
+
+
+def roff(text: str) -> str:
+    """Text in which nothing is a request or an escape."""
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("\n\n", "\n.PP\n")
+    text = re.sub(r"`([^`]*)`", r"\\fB\1\\fR", text)
+    return re.sub(r"(?m)^(['.])(?!PP$)", r"\\&\1", text)
+
+
+def lowered_first(text: str) -> str:
+    """Text that does not begin a sentence."""
+    return text[:1].lower() + text[1:]
 
 
 # --- Python --------------------------------------------------------------------------------------

@@ -129,6 +129,27 @@ def test_members_and_constants_are_tables():
     assert "| `CROSSLANE_FOREVER` | 18446744073709551615ull | No deadline. |" in page
 
 
+def test_functions_have_manual_pages():
+    pages = reference.man_pages(HEADER, "1.2.3")
+    assert sorted(pages) == [
+        *(f"crosslane_session_{it}" for it in ("card", "close")),
+        "crosslane_version",
+    ]
+    page = pages["crosslane_session_card"]
+    assert page.startswith('.TH crosslane_session_card 3 "" "crosslane 1.2.3"')
+    assert "crosslane_session_card \\- describes a card\n" in page
+    assert "#include <crosslane.h>\n.PP\nint crosslane_session_card(" in page
+    assert ".TP\n\\fIcard\\fR\nGets it, until CROSSLANE_FOREVER.\n" in page
+    assert ".SS crosslane_card\n" in page and "const char * \\fIname\\fR" in page
+    assert "0; \\-EBUSY if it is used." in page
+    assert "\\fBcrosslane_session_close\\fR(3)" in page
+    assert "RETURN VALUE" not in pages["crosslane_version"]
+
+
+def test_texts_of_manual_pages_are_no_requests():
+    assert reference.roff(".TH \\ a-b\n'x\n\ny") == "\\&.TH \\e a\\-b\n\\&'x\n.PP\ny"
+
+
 def test_a_header_without_functions_is_refused():
     with pytest.raises(reference.PageError, match="no functions"):
         reference.c_page("// Nothing.\n")
