@@ -50,6 +50,9 @@ pub fn open(
                 .extract()
                 .map_err(|_| Failure::argument("a name, a list of names, or a Lab is expected"))?,
         };
+        if names.is_empty() {
+            return Err(Failure::argument("no names: at least one card is expected").into());
+        }
         let shown = names.join(", ");
         let engines = engine.unwrap_or_default();
         let opened = without_gil(py, || {

@@ -30,6 +30,9 @@ def _again(cls: type[Error], message: str, kind: str, details: dict[str, Any]) -
 class ArgumentError(Error, ValueError):
     """An argument that cannot be used: a wrong value, memory that is read only or has gaps."""
 
+    def __init__(self, message: str, kind: str = "invalid_argument") -> None:
+        super().__init__(message, kind)
+
 
 class ClosedError(Error, ValueError):
     """Something that was closed, given back, or opened by the process that forked this one."""

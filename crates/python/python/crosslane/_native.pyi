@@ -312,9 +312,9 @@ class Card:
         """Counters of a channel: the host's since it was opened, the engine's since their reset."""
     def reset_counters(self) -> None:
         """Clears the engine's counters and hardware timers."""
-    def route(self, c2h: _Source, peer: _Source = "generator") -> None:
+    def route(self, c2h: _Source, peer: _Source | None = None) -> None:
         """Chooses the data of the streams to host memory and to the peer, while neither has
-        anything to send."""
+        anything to send. Those to the peer are the generator's by default."""
     def check_h2c(self, seed: int) -> None:
         """Starts comparing the data of H2C channel 0 with the pattern of a seed."""
     def h2c_check_result(self) -> Check:
