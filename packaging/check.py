@@ -285,6 +285,7 @@ def check_python(root: Root, expected: dict[str, str]) -> None:
     shutil.copytree(ROOT / "crates/python/tests", tests / "tests")
     for folder in ("examples/own_core", "docs/how-to"):
         shutil.copytree(ROOT / folder, root.folder / "opt/tree" / folder)
+    shutil.copy(ROOT / "docs/languages.md", root.folder / "opt/tree/docs")
     version = root.run("/usr/bin/python3", "--version").split()[1].rpartition(".")[0]
     target = root.folder / "opt/tools"
     options = ["--python-version", version, "--only-binary=:all:", "--target", target]

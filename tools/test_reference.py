@@ -193,5 +193,6 @@ def test_the_pages_of_the_tree_say_something_about_each_name():
     for name in functions:
         assert section(page, name).partition("```\n\n")[2].strip(), name
     page = reference.python_page(book.PYTHON_PACKAGE)
+    assert not re.findall(r"^.*\|  \|$", page, re.M), "an attribute without a docstring"
     silent = re.findall(r"^### (.*)\n\n```python\n[^`]*```\n\n\n", page, re.M)
     assert not silent, "a function without a docstring"

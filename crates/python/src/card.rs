@@ -37,13 +37,18 @@ pub struct Card {
     address: String,
 }
 
-/// A transfer that is asked for: its channel, its address in the card, its level and its deadline.
-struct Job {
+/// A transfer that is asked for.
+pub struct Job {
     kind: ChannelKind,
     number: u8,
-    address: Option<u64>,
-    level: CompletionLevel,
-    deadline: f64,
+    /// Address in the card's memory; none for its stream.
+    pub address: Option<u64>,
+    /// Level to wait for.
+    pub level: CompletionLevel,
+    /// Seconds after which it has failed.
+    pub deadline: f64,
+    /// Whether it has an interrupt.
+    pub reported: bool,
 }
 
 impl Card {
@@ -101,7 +106,7 @@ impl Card {
         };
         let posted = self.shared.call(py, |state| {
             let transfer = Posted::new(target, state.bus().after(deadline));
-            state.post(key, transfer.with_level(job.level), None)
+            state.post_by(key, transfer.with_level(job.level), None, job.reported)
         })?;
         if job.level == CompletionLevel::Accepted {
             // The card may still read it when the outcome is known.
@@ -181,7 +186,7 @@ impl Card {
     /// Posts a transfer of data to the card: to its stream, or to an address of its memory. Data
     /// may be memory of another card.
     #[pyo3(signature = (data, address = None, *, start = 0, stop = None, channel = 0, level = None,
-                        deadline = DEADLINE_SECONDS))]
+                        deadline = DEADLINE_SECONDS, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
         &self,
@@ -193,17 +198,15 @@ impl Card {
         channel: u8,
         level: Option<&str>,
         deadline: f64,
+        reported: bool,
     ) -> PyResult<Transfer> {
         let level = level_of(level, CompletionLevel::Visible)?;
-        let job = Job { kind: ChannelKind::H2c, number: channel, address, level, deadline };
+        let job =
+            Job { kind: ChannelKind::H2c, number: channel, address, level, deadline, reported };
         if let Ok(memory) = data.cast::<PeerMemory>() {
-            if address.is_some() {
-                let problem = "memory of another card goes to the stream: it takes no address";
-                return Err(Failure::argument(problem).into());
-            }
             let part = part_of(memory.get().nbytes(), start, stop)?;
             let (key, _) = self.key(&job);
-            return memory.get().read(py, &self.shared, key, part, level, deadline);
+            return memory.get().read(py, &self.shared, key, part, &job);
         }
         let asked = self.asked(data, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
@@ -213,7 +216,7 @@ impl Card {
     /// Posts a transfer of data from the card: from its stream, or from an address of its memory.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
     #[pyo3(signature = (target, address = None, *, start = 0, stop = None, channel = 0,
-                        level = None, deadline = DEADLINE_SECONDS))]
+                        level = None, deadline = DEADLINE_SECONDS, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
         &self,
@@ -225,6 +228,7 @@ impl Card {
         channel: u8,
         level: Option<&str>,
         deadline: f64,
+        reported: bool,
     ) -> PyResult<Transfer> {
         let level = level_of(level, CompletionLevel::Visible)?;
         if level == CompletionLevel::Accepted {
@@ -232,7 +236,8 @@ impl Card {
                            the transfer was waited for";
             return Err(Failure::unsupported(problem).into());
         }
-        let job = Job { kind: ChannelKind::C2h, number: channel, address, level, deadline };
+        let job =
+            Job { kind: ChannelKind::C2h, number: channel, address, level, deadline, reported };
         let asked = self.asked(target, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)
@@ -298,7 +303,7 @@ impl Card {
         Peer::connect(py, &self.shared, key, other.index, credits, policy)
     }
 
-    /// Opens memory of another card, which this card can then read into its stream.
+    /// Opens memory of another card, which this card can then read.
     #[pyo3(signature = (other, bar = CARD_MEMORY_BAR))]
     fn peer_memory(
         &self,
@@ -351,7 +356,7 @@ impl Card {
     /// Sets how a channel is opened; one that is open is closed before.
     #[pyo3(signature = (kind, number = 0, *, ring_entries = None, table = false, notify = "poll",
                         payload_bytes = None, relaxed_ordering = false, packets = false,
-                        drop_packets = false))]
+                        drop_packets = false, command_port = false, oversize = false))]
     #[expect(clippy::too_many_arguments, reason = "options of a channel, by name")]
     fn set_channel(
         &self,
@@ -365,15 +370,25 @@ impl Card {
         relaxed_ordering: bool,
         packets: bool,
         drop_packets: bool,
+        command_port: bool,
+        oversize: bool,
     ) -> PyResult<()> {
         let options = ChannelOptions::default();
-        let descriptors = match (table, ring_entries) {
-            (true, Some(_)) => {
+        let descriptors = match (table, command_port, ring_entries) {
+            (true, true, _) => {
+                let problem = "a channel has its descriptors from a table or from the command port";
+                return Err(Failure::argument(problem).into());
+            }
+            (true, _, Some(_)) => {
                 return Err(Failure::argument("a table has no ring_entries").into());
             }
-            (true, None) => DescriptorSource::Table,
-            (false, None) => options.descriptors,
-            (false, Some(entries)) => DescriptorSource::Ring { entries },
+            (_, true, Some(_)) => {
+                return Err(Failure::argument("the command port has no ring_entries").into());
+            }
+            (true, false, None) => DescriptorSource::Table,
+            (false, true, None) => DescriptorSource::CommandPort,
+            (false, false, None) => options.descriptors,
+            (false, false, Some(entries)) => DescriptorSource::Ring { entries },
         };
         let notification = match notify {
             "poll" => Notification::Poll,
@@ -389,7 +404,8 @@ impl Card {
             .with_payload_bytes(payload_bytes)
             .with_relaxed_ordering(relaxed_ordering)
             .with_packets(packets)
-            .with_drop_packets(drop_packets);
+            .with_drop_packets(drop_packets)
+            .with_oversize(oversize);
         let key = self.channel(kind_of(kind)?, number);
         self.shared.call(py, |state| state.set_options(key, options))
     }
@@ -461,6 +477,14 @@ impl Card {
         self.shared.call(py, |state| {
             let device = state.device(self.index)?;
             state.run(device.user().seed(seed))
+        })
+    }
+
+    /// Time of the engine, in its clocks.
+    fn time_clocks(&self, py: Python<'_>) -> PyResult<u64> {
+        self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.time_clocks())
         })
     }
 

@@ -11,7 +11,7 @@ use crate::card::Card;
 use crate::error::Failure;
 use crate::lab::{Lab, engine_kind};
 use crate::network::{NetworkProcessor, Words};
-use crate::plan::{Plan, function_name, plan};
+use crate::plan::{Plan, function_name, plan, set_max_payload};
 use crate::session::Shared;
 use crate::transfer::seconds;
 
@@ -109,6 +109,15 @@ struct Moved(Opened);
 // SAFETY: no future was spawned in it, and nothing else refers to its cells.
 unsafe impl Send for Moved {}
 
+impl Session {
+    /// Returns the names of the functions at the ends of a path; none is host memory.
+    fn ends(&self, ends: [Option<&Bound<'_, PyAny>>; 2]) -> PyResult<[Option<String>; 2]> {
+        let [from, to] =
+            ends.map(|which| which.map(|which| function_name(&self.shared, which)).transpose());
+        Ok([from?, to?])
+    }
+}
+
 #[pymethods]
 impl Session {
     #[getter]
@@ -161,11 +170,21 @@ impl Session {
         from_: Option<&Bound<'_, PyAny>>,
         to: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        let name = |which: Option<&Bound<'_, PyAny>>| {
-            which.map(|which| function_name(&self.shared, which)).transpose()
-        };
-        let (from, to) = (name(from_)?, name(to)?);
+        let [from, to] = self.ends([from_, to])?;
         self.shared.call(py, |state| plan(state, from.as_deref(), to.as_deref()))
+    }
+
+    /// Sets Max_Payload_Size of every port of the path between two functions.
+    #[pyo3(signature = (bytes, from_ = None, to = None))]
+    fn set_max_payload(
+        &self,
+        py: Python<'_>,
+        bytes: u32,
+        from_: Option<&Bound<'_, PyAny>>,
+        to: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<String>> {
+        let [from, to] = self.ends([from_, to])?;
+        self.shared.call(py, |state| set_max_payload(state, from.as_deref(), to.as_deref(), bytes))
     }
 
     /// Opens the network processor of a card, or of any function of a lab.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crosslane::driver::{
     Check as Found, CompletionLevel, Peer as Connection, PeerMemory as Opened, PeerOptions,
-    ReceiveQueuePolicy, Transfer as Posting,
+    PingPong as Measured, ReceiveQueuePolicy, Transfer as Posting,
 };
 use crosslane::host::Bus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::card::{DEADLINE_SECONDS, level_of};
+use crate::card::{DEADLINE_SECONDS, Job, level_of};
 use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::plan::Plan;
@@ -61,6 +61,37 @@ impl Check {
     fn __repr__(&self) -> String {
         let first = self.first_word.map_or_else(|| "None".to_owned(), |word| word.to_string());
         format!("Check(errors={}, first_word={first})", self.errors)
+    }
+}
+
+/// Round trips of a ping-pong, as measured by the sender's hardware timer.
+#[pyclass(frozen, get_all, eq, module = "crosslane")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct PingPong {
+    /// Number of round trips.
+    rounds: u32,
+    /// Sum of their times, clocks of the engine.
+    sum_clocks: u64,
+    /// Shortest time, clocks.
+    least_clocks: u32,
+    /// Longest time, clocks.
+    most_clocks: u32,
+}
+
+impl From<Measured> for PingPong {
+    fn from(Measured { rounds, sum_clocks, least_clocks, most_clocks }: Measured) -> Self {
+        Self { rounds, sum_clocks, least_clocks, most_clocks }
+    }
+}
+
+#[pymethods]
+impl PingPong {
+    fn __repr__(&self) -> String {
+        let Self { rounds, sum_clocks, least_clocks, most_clocks } = self;
+        format!(
+            "PingPong(rounds={rounds}, sum_clocks={sum_clocks}, least_clocks={least_clocks}, \
+             most_clocks={most_clocks})"
+        )
     }
 }
 
@@ -125,6 +156,35 @@ impl Peer {
         Ok(Transfer::new(self.connection.session(), posted, bytes, None))
     }
 
+    /// Has the circuit behind the sender's engine write so many bytes of the sender's stream to the
+    /// receive queue, at the command port.
+    #[pyo3(signature = (bytes, *, deadline = DEADLINE_SECONDS))]
+    fn command(&self, py: Python<'_>, bytes: u32, deadline: f64) -> PyResult<Transfer> {
+        let span = seconds("deadline", deadline)?;
+        let posted = self.connection.call(py, |state, _| {
+            let until = state.bus().after(span);
+            state.command(self.key, (self.address, bytes), until, self.number)
+        })?;
+        Ok(Transfer::new(self.connection.session(), posted, bytes.into(), None))
+    }
+
+    /// Makes round trips with the other card, at the command port.
+    #[pyo3(signature = (bytes, rounds, *, deadline = DEADLINE_SECONDS))]
+    fn ping_pong(
+        &self,
+        py: Python<'_>,
+        bytes: u32,
+        rounds: u16,
+        deadline: f64,
+    ) -> PyResult<PingPong> {
+        let span = seconds("deadline", deadline)?;
+        let made = self.connection.call(py, |state, _| {
+            let until = state.bus().after(span);
+            state.ping_pong(self.key, (self.address, bytes), rounds, until)
+        })?;
+        Ok(made.into())
+    }
+
     /// Starts comparing what the receive queue takes with the generator's pattern of a seed.
     fn check(&self, py: Python<'_>, seed: u32) -> PyResult<()> {
         self.connection.call(py, |state, connection| state.run(connection.check(seed)))
@@ -173,7 +233,7 @@ impl Peer {
     }
 }
 
-/// Memory behind a BAR of another card, which one card can read into its stream.
+/// Memory behind a BAR of another card, which one card can read into its stream or its memory.
 #[pyclass(frozen, module = "crosslane")]
 pub struct PeerMemory {
     memory: Kept<Opened>,
@@ -207,24 +267,28 @@ impl PeerMemory {
         Ok(Self { memory, number, reader, plan, size_bytes })
     }
 
-    /// Posts the read of a part into the stream of its reader.
+    /// Posts the read of a part into the stream of its reader, or to an address of its memory.
     pub fn read(
         &self,
         py: Python<'_>,
         session: &Arc<Shared>,
         key: ChannelKey,
         part: Range<u64>,
-        level: CompletionLevel,
-        deadline: f64,
+        job: &Job,
     ) -> PyResult<Transfer> {
         if !Arc::ptr_eq(session, self.memory.session()) || key.card != self.reader {
             return Err(Failure::argument("the memory was opened for another card").into());
         }
-        let span = seconds("deadline", deadline)?;
+        let span = seconds("deadline", job.deadline)?;
         let bytes = part.end - part.start;
         let posted = self.memory.call(py, |state, memory| {
-            let transfer = Posting::new(memory.target(part), state.bus().after(span));
-            state.post((key, false), transfer.with_level(level), Some(self.number))
+            let target = match job.address {
+                Some(address) => memory.target_in_card(part, address),
+                None => memory.target(part),
+            };
+            let transfer = Posting::new(target, state.bus().after(span)).with_level(job.level);
+            let line = (key, job.address.is_some());
+            state.post_by(line, transfer, Some(self.number), job.reported)
         })?;
         Ok(Transfer::new(session, posted, bytes, None))
     }

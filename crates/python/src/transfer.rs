@@ -251,7 +251,7 @@ impl Transfer {
                 let Done { bytes, posted, completed } = done;
                 // Of a batch of packets it is the outcome of the last one.
                 let bytes = match self.posted {
-                    Posted::Transfer(..) => self.bytes,
+                    Posted::Transfer(..) | Posted::Command(..) => self.bytes,
                     Posted::Message(_) | Posted::Packets(_) => bytes,
                 };
                 let completed = Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };

@@ -81,6 +81,21 @@ class _MovedError(Error):
 class TransferError(_MovedError):
     """A failed transfer."""
 
+    #: Ports of its path that have detected errors, with these, as far as they are known.
+    ports: dict[str, str]
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "failed",
+        moved_bytes: int = 0,
+        total_bytes: int = 0,
+        ports: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, kind, moved_bytes, total_bytes)
+        self.ports = ports or {}
+        self._details["ports"] = self.ports
+
 
 class NetworkError(_MovedError):
     """A failed message of a network processor, or a link that does not come up."""

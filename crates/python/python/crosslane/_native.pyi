@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
+from builtins import bytes as _bytes
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, final
 
 from typing_extensions import Buffer as _Bytes
+from typing_extensions import TypeVar as _TypeVar
 
 from crosslane._results import Result
 
@@ -15,6 +17,7 @@ _Kind = Literal["h2c", "c2h", "peer"]
 #: The generator, what comes in from host memory, or a receive queue by its number.
 _Source = Literal["generator", "h2c"] | int
 _T = TypeVar("_T", covariant=True)
+_Outcome = _TypeVar("_Outcome", covariant=True, default="BridgeCompleted")
 
 class _DlPack(Protocol):
     def __dlpack__(self) -> Any: ...
@@ -177,6 +180,12 @@ class Session:
     def plan(self, from_: Card | str | None = None, to: Card | str | None = None) -> Plan:
         """The path of writes between two functions, by card or by name in the tree; `None` is host
         memory. Without a path `PlanError` says why."""
+    def set_max_payload(
+        self, bytes: int, from_: Card | str | None = None, to: Card | str | None = None
+    ) -> list[str]:
+        """Sets Max_Payload_Size of every port of the path between two functions, as `setpci` would,
+        and nothing else; returns their names. A channel learns of it when it is opened, as after
+        `Card.set_channel`. The ports above real cards are not the program's to change."""
     def network_processor(
         self,
         function: Card | str,
@@ -232,10 +241,12 @@ class Card:
         channel: int = 0,
         level: _Level | None = None,
         deadline: float = 10.0,
+        reported: bool = True,
     ) -> Transfer:
         """Posts a transfer of data to the card: to its stream, or to an address of its memory. It
         fails if it is not complete `deadline` seconds from now. Data that are memory of another
-        card are read past the host."""
+        card are read past the host. One that is not `reported` has no interrupt: on a channel with
+        interrupts its end is noticed with that of the next transfer that has one."""
     def from_card(
         self,
         target: _Bytes | _DlPack,
@@ -246,6 +257,7 @@ class Card:
         channel: int = 0,
         level: _Level | None = None,
         deadline: float = 10.0,
+        reported: bool = True,
     ) -> Transfer:
         """Posts a transfer from the card: from its stream, or from an address of its memory. The
         data are in `target` when the transfer was waited for."""
@@ -277,7 +289,8 @@ class Card:
         """Connects a peer channel of this card to a receive queue of another card of the session.
         Without a path `PlanError` says why."""
     def peer_memory(self, other: Card | str, bar: int = 2) -> PeerMemory:
-        """Opens memory behind a BAR of another card, so that `to_card` of this one can read it."""
+        """Opens memory behind a BAR of another card, so that `to_card` of this one can read it into
+        its stream, or to an address of its memory."""
     def window(
         self,
         bar: int,
@@ -304,10 +317,14 @@ class Card:
         relaxed_ordering: bool = False,
         packets: bool = False,
         drop_packets: bool = False,
+        command_port: bool = False,
+        oversize: bool = False,
     ) -> None:
         """Sets how a channel is opened, which its first transfer does. One that is open is closed
         before. With `packets` H2C 0 sends packets, and C2H 0 receives them; `drop_packets` there
-        drops and counts those that find no place, which wait otherwise."""
+        drops and counts those that find no place, which wait otherwise. With `command_port` peer
+        channel 0 is for `Peer.command` and `Peer.ping_pong`. With `oversize` `payload_bytes` are
+        used even beyond Max_Payload_Size; the ports that detect it are in the error's `ports`."""
     def counters(self, kind: _Kind, number: int = 0) -> dict[str, int]:
         """Counters of a channel: the host's since it was opened, the engine's since their reset."""
     def reset_counters(self) -> None:
@@ -321,8 +338,10 @@ class Card:
         """Returns what the checker of H2C channel 0 has found so far."""
     def seed(self, seed: int) -> None:
         """Sets the seed of the generator's pattern."""
+    def time_clocks(self) -> int:
+        """Time of the engine, in clocks of `description["clock_ps"]`."""
     def reset(self) -> None:
-        """Resets the card; transfers in flight are lost."""
+        """Resets the card: transfers in flight are lost, and it is opened anew when it is used."""
 
 @final
 class PacketReceiver:
@@ -394,6 +413,16 @@ class Peer:
     def write(self, bytes: int, *, level: _Level | None = None, deadline: float = 10.0) -> Transfer:
         """Posts a transfer of bytes of the sender's stream. With credits it is complete when the
         peer has taken them, else when they were sent."""
+    def command(self, bytes: int, *, deadline: float = 10.0) -> Transfer:
+        """Has the circuit behind the sender's engine write bytes of the sender's stream to the
+        receive queue, at the command port: the sender's peer channel 0 has been set to it by
+        `set_channel`. It is complete when the bytes were sent, and cannot be cancelled. One command
+        of a card is worked off at a time."""
+    def ping_pong(self, bytes: int, rounds: int, *, deadline: float = 10.0) -> PingPong:
+        """Makes round trips at the command port: messages of so many bytes, each sent when the one
+        before has come back into the receive queue that the sender's card routes. The other card
+        sends them back: its peer stream is routed from the receive queue, and a command of it
+        covers them all."""
     def check(self, seed: int) -> None:
         """Starts comparing what the receive queue takes with the pattern of a seed."""
     def check_result(self) -> Check:
@@ -404,6 +433,23 @@ class Peer:
         """Gives the receive queue back once all data in flight have arrived."""
     def __enter__(self) -> Self: ...
     def __exit__(self, *raised: object) -> None: ...
+
+@final
+class PingPong:
+    """Round trips, as measured by the sender's hardware timer in clocks of its engine."""
+
+    @property
+    def rounds(self) -> int:
+        """Number of round trips."""
+    @property
+    def sum_clocks(self) -> int:
+        """Sum of all round trips, in clocks."""
+    @property
+    def least_clocks(self) -> int:
+        """Shortest round trip, in clocks."""
+    @property
+    def most_clocks(self) -> int:
+        """Longest round trip, in clocks."""
 
 @final
 class PeerMemory:
@@ -913,6 +959,12 @@ class BridgeClient:
         """The cards that it serves."""
     def card(self, which: int | str | None = None) -> RemoteCard:
         """A card of the server by its name or number; the first by default."""
+    def survey(self, deadline: float = 60.0) -> dict[str, Any]:
+        """The server as it describes itself: `memory_bytes` for naive transfers and copies to other
+        servers, `free_memory_bytes` of these, and `cards`, each with its `name`, `kind`,
+        `memory_bytes`, `transfers` under way, `moved_bytes`, `slots`, `free_slots` to the card and
+        from it, and `outage`, the reason for which it is out of service. It is asked when the
+        transfers posted before have ended."""
     def buffer(self, bytes: int) -> BridgeBuffer:
         """Registers memory that the server reads and writes."""
     @property
@@ -926,7 +978,9 @@ class BridgeClient:
 @final
 class RemoteCard:
     """A card of another node. Each transfer fails if it is not complete `deadline` seconds from
-    now. With a `checksum` the server sums up the data, and they are compared."""
+    now. With a `checksum` the server sums up the data, and they are compared. A `naive` one makes
+    the stages one after the other, each with all data, for comparison. One that has failed goes on,
+    on a new connection, behind the `first` bytes, those of the error's `arrived_bytes`."""
 
     @property
     def name(self) -> str:
@@ -940,6 +994,8 @@ class RemoteCard:
         stop: int | None = None,
         deadline: float = 60.0,
         checksum: bool = False,
+        naive: bool = False,
+        first: int = 0,
     ) -> BridgeTransfer:
         """Posts a transfer of data to an address of the card's memory."""
     def from_card(
@@ -951,6 +1007,8 @@ class RemoteCard:
         stop: int | None = None,
         deadline: float = 60.0,
         checksum: bool = False,
+        naive: bool = False,
+        first: int = 0,
     ) -> BridgeTransfer:
         """Posts a transfer from an address of the card's memory. The data are in `target` when
         the transfer was waited for."""
@@ -961,6 +1019,8 @@ class RemoteCard:
         *,
         deadline: float = 60.0,
         checksum: bool = False,
+        naive: bool = False,
+        first: int = 0,
     ) -> BridgeTransfer:
         """Posts a transfer of data through the card's stream into `target`."""
     def copy_to(
@@ -971,10 +1031,22 @@ class RemoteCard:
         bytes: int,
         *,
         deadline: float = 60.0,
+        first: int = 0,
     ) -> BridgeTransfer:
         """Posts a transfer of this card's memory into that of a card of another server, which
         this card's server reaches at the address that was given for it. The data do not come
         here."""
+    def reload(
+        self,
+        image: _Bytes | PathLike[str],
+        *,
+        ending: str | None = None,
+        deadline: float = 600.0,
+    ) -> BridgeTransfer[BridgeReloaded]:
+        """Has the server reload this card with an image, bytes or a file, and serve it again, for
+        which the client needs the right. `ending` is that of the image's name, without the point,
+        by default the file's. The image has to be there in `deadline` seconds, and the card in the
+        same time again."""
 
 @final
 class BridgeBuffer:
@@ -994,8 +1066,8 @@ class BridgeBuffer:
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
 @final
-class BridgeTransfer:
-    """A transfer with a card of another node that was posted. It can be awaited."""
+class BridgeTransfer(Generic[_Outcome]):
+    """A transfer with a card of another node, or its reload, that was posted. It can be awaited."""
 
     @property
     def nbytes(self) -> int:
@@ -1006,12 +1078,12 @@ class BridgeTransfer:
     @property
     def done(self) -> bool:
         """Whether it has ended."""
-    def wait(self, deadline: float | None = None) -> BridgeCompleted:
+    def wait(self, deadline: float | None = None) -> _Outcome:
         """Waits for its end, at most `deadline` seconds; it then goes on, and `DeadlineError` is
         raised."""
     def cancel(self) -> None:
         """Has the server end it: it then fails with what has arrived."""
-    def __await__(self) -> Generator[None, None, BridgeCompleted]: ...
+    def __await__(self) -> Generator[None, None, _Outcome]: ...
 
 @final
 class BridgeCompleted:
@@ -1032,3 +1104,20 @@ class BridgeCompleted:
     @property
     def report(self) -> dict[str, Any]:
         """The server's report: times and bytes of every stage."""
+
+@final
+class BridgeReloaded:
+    """A card of another node that was reloaded."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the image, the same at both ends."""
+    @property
+    def sha256(self) -> _bytes:
+        """SHA-256 of the image, the same at both ends."""
+    @property
+    def said(self) -> str:
+        """The last lines that the server's program has written."""
+    @property
+    def seconds(self) -> float:
+        """Seconds from the request until the card was served again."""
