@@ -173,6 +173,8 @@ check-python: $(TOOLS) ## the Python package of the debug build: its tests, its 
 		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider crates/bridge/tests/hostile
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
+	cd crates/python && $(PACKAGED) $(abspath $(VENV))/bin/python -B -m mypy.stubtest crosslane --concise \
+		--allowlist tests/stubs_only.txt
 	$(OWN_CORE)
 
 check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb; a part of check-python

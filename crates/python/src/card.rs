@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crosslane::driver::{
-    Buffer as Registered, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel,
-    DescriptorSource, Notification, StreamSource, Target, Transfer as Posted,
+    Buffer as Registered, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource,
+    Notification, StreamSource, Target, Transfer as Posted,
 };
 use crosslane::host::{Bus, PageSize};
 use crosslane::open::AnyMemory;
@@ -22,9 +22,6 @@ use crate::posted::{ChannelKey, LineKey};
 use crate::session::{Owner, Shared};
 use crate::transfer::{Asked, Memory, Transfer, part_of, seconds};
 use crate::window::{Part, Window};
-
-/// Seconds after which a transfer has failed, unless the caller says another time.
-pub const DEADLINE_SECONDS: f64 = 10.0;
 
 /// An open card.
 #[pyclass(frozen, module = "crosslane")]
@@ -183,10 +180,12 @@ impl Card {
         Ok(Buffer::new(&self.shared, Owner::Card(self.index), &memory, registered)?)
     }
 
-    /// Posts a transfer of data to the card: to its stream, or to an address of its memory. Data
-    /// may be memory of another card.
+    /// Posts a transfer of data to the card: to its stream, or to an address of its memory. It
+    /// fails if it is not complete `deadline` seconds from now. Data that are memory of another
+    /// card are read past the host. One that is not `reported` has no interrupt: on a channel with
+    /// interrupts its end is noticed with that of the next transfer that has one.
     #[pyo3(signature = (data, address = None, *, start = 0, stop = None, channel = 0, level = None,
-                        deadline = DEADLINE_SECONDS, reported = true))]
+                        deadline = 10.0, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
         &self,
@@ -213,10 +212,11 @@ impl Card {
         self.post(py, &job, Memory::source(&self.shared, &asked, lend)?)
     }
 
-    /// Posts a transfer of data from the card: from its stream, or from an address of its memory.
+    /// Posts a transfer from the card: from its stream, or from an address of its memory. The data
+    /// are in `target` when the transfer was waited for.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
     #[pyo3(signature = (target, address = None, *, start = 0, stop = None, channel = 0,
-                        level = None, deadline = DEADLINE_SECONDS, reported = true))]
+                        level = None, deadline = 10.0, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
         &self,
@@ -243,8 +243,11 @@ impl Card {
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)
     }
 
-    /// Sends packets from H2C channel 0: the objects of a sequence, or the parts of one object.
-    #[pyo3(signature = (data, *, lengths = None, users = None, deadline = DEADLINE_SECONDS))]
+    /// Sends packets to the card's stream, with one doorbell: the objects of a sequence, such as
+    /// the rows of an array, or the parts of one object that have these lengths, one behind the
+    /// other. `users` are the user bits (`tuser`) of all, or of each. The transfer ends with the
+    /// last of them.
+    #[pyo3(signature = (data, *, lengths = None, users = None, deadline = 10.0))]
     fn send_packets(
         &self,
         data: &Bound<'_, PyAny>,
@@ -256,7 +259,8 @@ impl Card {
         packets::send(data, lengths, users, channel, deadline)
     }
 
-    /// Posts places for packets of C2H channel 0.
+    /// Posts places for packets of the card's stream. A packet that is longer than a place goes on
+    /// in the next one.
     #[pyo3(signature = (places = 64, place_bytes = 2048))]
     fn packet_receiver(
         &self,
@@ -269,7 +273,7 @@ impl Card {
     }
 
     /// Posts a copy within the card's memory.
-    #[pyo3(signature = (source, target, bytes, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (source, target, bytes, *, deadline = 10.0))]
     fn copy(
         &self,
         py: Python<'_>,
@@ -287,7 +291,8 @@ impl Card {
         Ok(Transfer::new(&self.shared, posted, bytes, None))
     }
 
-    /// Connects a peer channel of this card to a receive queue of another card.
+    /// Connects a peer channel of this card to a receive queue of another card of the session.
+    /// Without a path `PlanError` says why.
     #[pyo3(signature = (other, *, channel = 0, credits = true, policy = "stall"))]
     fn peer(
         &self,
@@ -304,7 +309,7 @@ impl Card {
     }
 
     /// Opens memory of another card, which this card can then read.
-    #[pyo3(signature = (other, bar = CARD_MEMORY_BAR))]
+    #[pyo3(signature = (other, bar = 2))]
     fn peer_memory(
         &self,
         py: Python<'_>,
@@ -316,7 +321,8 @@ impl Card {
         PeerMemory::open(py, &self.shared, self.index, &name, of_card, bar)
     }
 
-    /// Opens a window into a BAR.
+    /// Opens a window into a BAR, or a part of one, that the host stores into and loads from.
+    /// `decoded_bytes` is what a FIFO decodes from its beginning.
     #[pyo3(signature = (bar, start = 0, stop = None, *, mapping = "uncached",
                         contents = "registers", decoded_bytes = 0))]
     #[expect(clippy::too_many_arguments, reason = "options of a window, by name")]
@@ -353,7 +359,11 @@ impl Card {
         self.shared.call(py, |state| state.route(self.index, c2h, peer))
     }
 
-    /// Sets how a channel is opened; one that is open is closed before.
+    /// Sets how a channel is opened, which its first transfer does. One that is open is closed
+    /// before. With `packets` H2C 0 sends packets, and C2H 0 receives them; `drop_packets` there
+    /// drops and counts those that find no place, which wait otherwise. With `command_port` peer
+    /// channel 0 is for `Peer.command` and `Peer.ping_pong`. With `oversize` `payload_bytes` are
+    /// used even beyond Max_Payload_Size; the ports that detect it are in the error's `ports`.
     #[pyo3(signature = (kind, number = 0, *, ring_entries = None, table = false, notify = "poll",
                         payload_bytes = None, relaxed_ordering = false, packets = false,
                         drop_packets = false, command_port = false, oversize = false))]
@@ -488,7 +498,7 @@ impl Card {
         })
     }
 
-    /// Resets the card; transfers in flight are lost.
+    /// Resets the card: transfers in flight are lost, and it is opened anew when it is used.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.call(py, |state| state.reset(self.index))
     }

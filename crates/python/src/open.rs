@@ -22,7 +22,8 @@ pub struct Session {
     cards: Vec<Py<Card>>,
 }
 
-/// Opens cards by their name, or those of a lab that is at hand.
+/// Opens cards by their names: `lab:LAB`, `lab:LAB/ENDPOINT`, `vfio:ADDRESS`, `vfio-user:SOCKET`;
+/// or those of a lab, all of its first host or the one named by `endpoint`.
 #[pyfunction]
 #[pyo3(signature = (name, *, endpoint = None, engine = None, seed = 1))]
 pub fn open(
@@ -162,7 +163,8 @@ impl Session {
         self.shared.call(py, |state| state.sleep(span))
     }
 
-    /// Returns the path of writes from one function to another; `None` is host memory.
+    /// The path of writes between two functions, by card or by name in the tree; `None` is host
+    /// memory. Without a path `PlanError` says why.
     #[pyo3(signature = (from_ = None, to = None))]
     fn plan(
         &self,
@@ -187,7 +189,8 @@ impl Session {
         self.shared.call(py, |state| set_max_payload(state, from.as_deref(), to.as_deref(), bytes))
     }
 
-    /// Opens the network processor of a card, or of any function of a lab.
+    /// Opens a network processor; in a lab that of any host, so that one program acts for several
+    /// nodes.
     #[pyo3(signature = (function, *, buffers = "user", requests = "fastest", waiting = "polling"))]
     fn network_processor(
         &self,
@@ -205,7 +208,8 @@ impl Session {
         NetworkProcessor::open(py, &self.shared, &name, &words)
     }
 
-    /// In a lab, runs what the program has left, such as TLPs, to its end.
+    /// In a lab, runs what the program has left, such as TLPs, to its end, and raises errors that
+    /// ports have detected.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.call(py, |state| state.finish())
     }

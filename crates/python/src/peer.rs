@@ -13,7 +13,7 @@ use crosslane::host::Bus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::card::{DEADLINE_SECONDS, Job, level_of};
+use crate::card::{Job, level_of};
 use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::plan::Plan;
@@ -134,8 +134,9 @@ impl Peer {
 
 #[pymethods]
 impl Peer {
-    /// Posts a transfer of so many bytes of the sender's stream to the receive queue.
-    #[pyo3(signature = (bytes, *, level = None, deadline = DEADLINE_SECONDS))]
+    /// Posts a transfer of bytes of the sender's stream. With credits it is complete when the peer
+    /// has taken them, else when they were sent.
+    #[pyo3(signature = (bytes, *, level = None, deadline = 10.0))]
     fn write(
         &self,
         py: Python<'_>,
@@ -158,7 +159,7 @@ impl Peer {
 
     /// Has the circuit behind the sender's engine write so many bytes of the sender's stream to the
     /// receive queue, at the command port.
-    #[pyo3(signature = (bytes, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (bytes, *, deadline = 10.0))]
     fn command(&self, py: Python<'_>, bytes: u32, deadline: f64) -> PyResult<Transfer> {
         let span = seconds("deadline", deadline)?;
         let posted = self.connection.call(py, |state, _| {
@@ -169,7 +170,7 @@ impl Peer {
     }
 
     /// Makes round trips with the other card, at the command port.
-    #[pyo3(signature = (bytes, rounds, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (bytes, rounds, *, deadline = 10.0))]
     fn ping_pong(
         &self,
         py: Python<'_>,

@@ -29,20 +29,18 @@ use link::{InUse, Link, Wanted, Way};
 pub use buffer::BridgeBuffer;
 pub use transfer::{BridgeCompleted, BridgeReloaded, BridgeTransfer};
 
-/// Seconds to connect, and after which a transfer has failed, unless the caller says another time.
-const DEADLINE_SECONDS: f64 = 60.0;
-/// Seconds for an image to arrive, and again for the card to come back, unless the caller says
-/// another time.
-const RELOAD_SECONDS: f64 = 600.0;
-
-/// A connection to a bridge's server.
+/// A connection to a bridge's server. It makes one transfer after the other; use several for more.
+/// A context manager.
 #[pyclass(frozen, module = "crosslane")]
 pub struct BridgeClient {
     link: Arc<Link>,
     cards: Vec<Py<RemoteCard>>,
 }
 
-/// A card of another node.
+/// A card of another node. Each transfer fails if it is not complete `deadline` seconds from now.
+/// With a `checksum` the server sums up the data, and they are compared. A `naive` one makes the
+/// stages one after the other, each with all data, for comparison. One that has failed goes on, on
+/// a new connection, behind the `first` bytes, those of the error's `arrived_bytes`.
 #[pyclass(frozen, module = "crosslane")]
 pub struct RemoteCard {
     link: Arc<Link>,
@@ -61,11 +59,18 @@ fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Key> {
     Ok(Key::read(&path).map_err(|error| Failure::argument(error.why))?)
 }
 
-/// Connects to a bridge's server, and proves the client's identity.
+/// Connects to a server of `crosslane bridge serve` in at most `deadline` seconds.
+///
+/// Without a `network`, the fastest that fits the address is taken, as the server does. `name` is
+/// the client's in the server's policy, by default `anybody`; `key` is what both have, as
+/// hexadecimal digits or the path of a file with them. In its place, over `tls`, are three files
+/// (PEM): `tls_cert` has the client's certificate, `tls_key` its private key, `tls_ca` the
+/// certificates of the authorities that it trusts; the name is then found by the certificate. On a
+/// network that is trusted nothing is sealed over `tls`, and `tcp` may leave this machine.
 #[pyfunction]
 #[pyo3(signature = (server, *, network = None, name = None, key = None, tls_cert = None,
                     tls_key = None, tls_ca = None, trust_network = false,
-                    deadline = DEADLINE_SECONDS))]
+                    deadline = 60.0))]
 #[expect(clippy::too_many_arguments, reason = "options of a connection, by name")]
 pub fn bridge(
     py: Python<'_>,
@@ -128,7 +133,7 @@ impl BridgeClient {
     }
 
     /// Describes the server and its cards.
-    #[pyo3(signature = (deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (deadline = 60.0))]
     fn survey<'py>(&self, py: Python<'py>, deadline: f64) -> PyResult<Bound<'py, PyDict>> {
         let time = seconds("deadline", deadline)?;
         let found = self.link.call(py, || self.link.survey(time))?;
@@ -294,7 +299,7 @@ impl RemoteCard {
 #[pymethods]
 impl RemoteCard {
     /// Posts a transfer of data to an address of the card's memory.
-    #[pyo3(signature = (data, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
+    #[pyo3(signature = (data, address, *, start = 0, stop = None, deadline = 60.0,
                         checksum = false, naive = false, first = 0))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
@@ -313,9 +318,10 @@ impl RemoteCard {
         self.post(vec![near], way, (address, bytes), deadline, options(checksum, naive, first))
     }
 
-    /// Posts a transfer from an address of the card's memory.
+    /// Posts a transfer from an address of the card's memory. The data are in `target` when the
+    /// transfer was waited for.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
-    #[pyo3(signature = (target, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
+    #[pyo3(signature = (target, address, *, start = 0, stop = None, deadline = 60.0,
                         checksum = false, naive = false, first = 0))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
@@ -335,7 +341,7 @@ impl RemoteCard {
     }
 
     /// Posts a transfer of data through the card's stream into another object of the same length.
-    #[pyo3(signature = (data, target, *, deadline = DEADLINE_SECONDS, checksum = false,
+    #[pyo3(signature = (data, target, *, deadline = 60.0, checksum = false,
                         naive = false, first = 0))]
     fn through_card(
         &self,
@@ -357,8 +363,9 @@ impl RemoteCard {
         self.post(vec![from, to], way, (0, bytes), deadline, options(checksum, naive, first))
     }
 
-    /// Posts a transfer of this card's memory into that of a card of another server.
-    #[pyo3(signature = (far, address, far_address, bytes, *, deadline = DEADLINE_SECONDS,
+    /// Posts a transfer of this card's memory into that of a card of another server, which this
+    /// card's server reaches at the address that was given for it. The data do not come here.
+    #[pyo3(signature = (far, address, far_address, bytes, *, deadline = 60.0,
                         first = 0))]
     fn copy_to(
         &self,
@@ -377,7 +384,7 @@ impl RemoteCard {
     }
 
     /// Has the server reload this card with an image, and serve it again.
-    #[pyo3(signature = (image, *, ending = None, deadline = RELOAD_SECONDS))]
+    #[pyo3(signature = (image, *, ending = None, deadline = 600.0))]
     fn reload(
         &self,
         image: &Bound<'_, PyAny>,

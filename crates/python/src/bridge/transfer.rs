@@ -20,7 +20,7 @@ use crate::view::View;
 /// Longest wait of a coroutine's turn, in which no other coroutine runs.
 const TURN: Duration = Duration::from_micros(100);
 
-/// A transfer that was posted. It can be awaited.
+/// A transfer with a card of another node, or its reload, that was posted. It can be awaited.
 #[pyclass(frozen, module = "crosslane")]
 pub struct BridgeTransfer {
     link: Arc<Link>,
@@ -120,7 +120,8 @@ impl BridgeTransfer {
         Ok(self.flight.is_over())
     }
 
-    /// Waits for the end of the transfer, at most `deadline` seconds.
+    /// Waits for its end, at most `deadline` seconds; it then goes on, and `DeadlineError` is
+    /// raised.
     #[pyo3(signature = (deadline = None))]
     fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<Told> {
         let span = deadline.map(|value| seconds("deadline", value)).transpose()?;
@@ -180,7 +181,7 @@ impl BridgeWaiting {
     }
 }
 
-/// Outcome of a transfer.
+/// Outcome of a transfer with a card of another node.
 #[pyclass(frozen, eq, module = "crosslane")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct BridgeCompleted(Outcome);
@@ -211,7 +212,7 @@ impl BridgeCompleted {
         self.0.report.why_not_faster()
     }
 
-    /// The server's report.
+    /// The server's report: times and bytes of every stage.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::to_string(&bridge_report(&self.0.report));
