@@ -1698,7 +1698,8 @@ int crosslane_bridge_wait(const struct crosslane_bridge *bridge,
 // Tells how much of the transfer that was posted has arrived, as far as the server has said.
 //
 // @param bytes  Gets the bytes from the beginning, those before its `first` among them.
-// @return 1 if it has not ended, 0 if it has or nothing is posted; or a negative number of errno.h.
+// @return 1 if it has not ended, 0 if it has or nothing is posted; or a negative number of
+// errno.h.
 int crosslane_bridge_progress(const struct crosslane_bridge *bridge, uint64_t *bytes);
 
 // Has the server stop the transfer that was posted. crosslane_bridge_wait then gives its

@@ -390,7 +390,8 @@ fn cancelled(error: &BridgeError, bytes: u64) -> BridgeError {
 /// Tells how much of the transfer that was posted has arrived, as far as the server has said.
 ///
 /// @param bytes  Gets the bytes from the beginning, those before its `first` among them.
-/// @return 1 if it has not ended, 0 if it has or nothing is posted; or a negative number of errno.h.
+/// @return 1 if it has not ended, 0 if it has or nothing is posted; or a negative number of
+/// errno.h.
 ///
 /// # Safety
 /// `bytes` is NULL or valid.
