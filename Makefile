@@ -185,6 +185,8 @@ check-python: $(TOOLS) ## the Python package of the debug build: its tests, its 
 		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider crates/bridge/tests/hostile
 	cd crates/python && $(abspath $(VENV))/bin/mypy --cache-dir $(abspath $(TARGET_DIR))/mypy \
 		python tests ../../examples/python
+	cd crates/python && $(PACKAGED) $(abspath $(VENV))/bin/python -B -m mypy.stubtest crosslane --concise \
+		--allowlist tests/stubs_only.txt
 	$(OWN_CORE)
 
 check-own-core: $(TOOLS) ## the core of examples/own_core in a lab, with cocotb; a part of check-python
@@ -447,8 +449,9 @@ $(SEMVER)/bin/cargo-semver-checks:
 		cargo-semver-checks@$(SEMVER_VERSION)
 	rm -rf $(TARGET_DIR)/semver-tool
 
-semver: $(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks) ## whether the crates' version says how far programs of the last release (or SINCE=REVISION) still build
+semver: $(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks) ## whether the version says how far programs of the last release (or SINCE=REVISION) still build: Rust, C, Python
 	@$(if $(SINCE),,echo "no release yet (no tag v0.1.0 or later): nothing to compare with; SINCE=REVISION names something else")
+	$(if $(SINCE),$(PYTHON) -B tools/compatible.py $(SINCE))
 	$(if $(SINCE),$(SEMVER)/bin/cargo-semver-checks semver-checks --baseline-rev $(SINCE) $(CRATES))
 
 check-crates: ## whether the crates that programs stand on can be packed for a registry

@@ -26,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 import cache
+import reference
 from debian import Apt, check_tools, unpack
 
 HERE = Path(__file__).resolve().parent
@@ -97,13 +98,22 @@ def staged(into: Path) -> Path:
     pages = usr / "share/man/man1"
     pages.mkdir(parents=True, exist_ok=True)
     run(*started, "manual", pages)
-    for page in sorted(pages.iterdir()):
+    functions = usr / "share/man/man3"
+    functions.mkdir()
+    header = (usr / "include/crosslane.h").read_text()
+    for name, text in reference.man_pages(header, version()).items():
+        (functions / f"{name}.3").write_text(text)
+    for page in sorted([*pages.iterdir(), *functions.iterdir()]):
         page.with_name(page.name + ".gz").write_bytes(packed(page.read_bytes()))
         page.unlink()
     about = usr / "share/doc/crosslane"
     about.mkdir(parents=True, exist_ok=True)
     for name in ("README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"):
         shutil.copy(ROOT / name, about / name)
+    # Manual pages and errors name pages of docs, and those name examples.
+    not_read = shutil.ignore_patterns("book.*", "__pycache__", ".*")
+    for name in ("docs", "examples/c", "examples/python"):
+        shutil.copytree(ROOT / name, about / name, ignore=not_read)
     return into
 
 
@@ -207,7 +217,8 @@ def image(tree: Path, into: Path) -> Path:
     loaded by `podman load`, `docker load` or `skopeo`."""
     name = f"image-{cache.key(ARCHITECTURE, *IMAGE_PACKAGES)[:10]}"
     libraries = cache.made("packages", name, fetch_libraries)
-    for name in ("DEBIAN", "lib", "usr/include", "usr/lib"):
+    about = "usr/share/doc/crosslane"
+    for name in ("DEBIAN", "lib", "usr/include", "usr/lib", f"{about}/docs", f"{about}/examples"):
         shutil.rmtree(tree / name)
     blobs: dict[str, bytes] = {}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Installs each of `target/packages` into a clean root without a network, as its users do, and does
-there what the README's first minutes do. The root has Debian's essential packages and no others.
+"""Installs each of `target/packages` into a clean root without a network, as its users do, and runs
+there the commands of the five minutes. The root has Debian's essential packages and no others.
 
 Packages for another machine (`CROSS`) run on an emulated processor, one program at a time: it
 cannot start another, so the Debian package is unpacked and its scripts do not run. The wheel goes
@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from build import (
@@ -44,6 +46,10 @@ PLATFORM = f"manylinux_2_34_{MACHINE}"
 # Raised when roots that are kept have to be made again.
 FORMAT = 2
 SEARCH = "/usr/bin:/usr/sbin:/bin:/sbin"
+# The page whose commands every program runs, and the dump of a machine that it is about.
+PAGE = ROOT / "docs/five-minutes.md"
+DUMP = ROOT / "crates/twin/tests/dumps/server.txt"
+# A command that the Python package makes, too.
 FIRST = "bench traffic --lab rosta --flow fpga1:fpga2:write:64K"
 # The same through the Python package.
 MODULE = f"""import crosslane
@@ -51,7 +57,7 @@ print(crosslane.Lab.load("rosta").run({FIRST.rsplit(" ", 1)[1]!r}).text(), end="
 PIP = ("--no-index", "--quiet", "--disable-pip-version-check")
 # Needs libfabric.
 KEYS_OF_TCP = "tests/test_bridge.py::test_keys_and_rights_are_those_of_the_policy[tcp]"
-EXAMPLE = ROOT / "examples" / "c" / "first_transfer.c"
+EXAMPLE = "share/doc/crosslane/examples/c/first_transfer.c"
 # Most bytes of the program on x86-64, by profile.
 PROGRAM_BYTES = {"dist": 15_000_000, "release": 22_000_000}
 
@@ -96,11 +102,14 @@ class Root:
         self.folder = folder
 
     def start(self, *command: str | Path, **environment: str) -> str:
-        """Output of a command without a network, as root, with that environment beside ours."""
+        """Output of a command without a network, as root, in the root's folder, with that
+        environment beside ours."""
         rights = [] if os.geteuid() == 0 else ["--map-root-user"]
         words = ["unshare", *rights, "--net", *command]
         said = {"PATH": SEARCH, "HOME": "/root", "LC_ALL": "C.UTF-8", **environment}
-        done = subprocess.run(words, env=said, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            words, cwd=self.folder, env=said, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             text = (done.stderr or done.stdout).strip()
             shown = " ".join(str(word) for word in command)
@@ -121,14 +130,42 @@ def fail_unless(holds: bool, sentence: str) -> None:
         raise PackageError(sentence)
 
 
-def check_program(root: Root, expected: str, program: str = "/usr/bin/crosslane") -> None:
+def commands() -> list[str]:
+    """The arguments of the commands of the page, and of `FIRST`."""
+    text = PAGE.read_text().replace("\\\n", "")
+    found = re.findall(r"^\$ crosslane ([^|\n]*)", text, re.MULTILINE)
+    fail_unless(len(found) >= 4, f"{PAGE} has no more than {len(found)} commands")
+    return [FIRST, *found]
+
+
+def outputs(start: Callable[..., str], folder: Path) -> dict[str, str]:
+    """What each command prints in a folder, which has the dump meanwhile."""
+    dump, lab = folder / DUMP.name, (folder / DUMP.name).with_suffix(".toml")
+    shutil.copy(DUMP, dump)
+    printed = {command: start(*command.split()) for command in commands()}
+    fail_unless(lab.exists(), f"{lab.name} was not written")
+    dump.unlink()
+    lab.unlink()
+    return printed
+
+
+def check_program(
+    root: Root, expected: dict[str, str], program: str = "/usr/bin/crosslane"
+) -> None:
     """Whether the program does in the root what it does here."""
-    got = root.run(program, *FIRST.split())
-    fail_unless(got == expected, f"{program} {FIRST} prints in the root:\n{got}\nnot\n{expected}")
+    check_outputs(program, outputs(partial(root.run, program), root.folder), expected)
+
+
+def check_outputs(program: str, got: dict[str, str], expected: dict[str, str]) -> None:
+    """Whether a program has printed what is expected."""
+    for command, printed in expected.items():
+        words = f"{program} {command} prints in the root:\n{got[command]}\nnot\n{printed}"
+        fail_unless(got[command] == printed, words)
 
 
 def check_library(root: Root, prefix: str) -> None:
-    """Whether a C program is compiled with what pkg-config says, and runs in the root."""
+    """Whether the C program of the package is compiled with what pkg-config says, and runs in the
+    root."""
     folder = next((root.folder / prefix).glob("lib/**/pkgconfig"))
     environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(folder)}
     if prefix == "usr":
@@ -137,13 +174,14 @@ def check_library(root: Root, prefix: str) -> None:
     flags = run(*options, env=environment).split()
     made = root.folder / "tmp" / "first_transfer"
     made.parent.mkdir(exist_ok=True)
-    run(f"{TOOLCHAIN}gcc", "-std=c11", EXAMPLE, "-o", made, *flags)
+    example = root.folder / prefix / EXAMPLE
+    run(f"{TOOLCHAIN}gcc", "-std=c11", example, "-o", made, *flags)
     library = "/" + str(folder.parent.relative_to(root.folder))
     said = root.run("/tmp/first_transfer", LD_LIBRARY_PATH=library)
     fail_unless(re.search(r"\d", said) is not None, f"the C example says nothing: {said!r}")
 
 
-def check_debian(root: Root, expected: str) -> None:
+def check_debian(root: Root, expected: dict[str, str]) -> None:
     """The Debian package: installed, used, and removed without a trace."""
     package = next(PACKAGES.glob("*.deb"))
     before = sorted(str(path) for path in root.folder.rglob("*"))
@@ -162,8 +200,10 @@ def check_debian(root: Root, expected: str) -> None:
         "lib/systemd/system/crosslane-bridge.service",
         "lib/udev/rules.d/70-crosslane-vfio.rules",
         "usr/share/man/man1/crosslane.1.gz",
+        "usr/share/man/man3/crosslane_channel_post.3.gz",
         "usr/share/bash-completion/completions/crosslane",
         "usr/share/crosslane/lab/index.html",
+        "usr/share/doc/crosslane/docs/bridge.md",
     ):
         fail_unless((root.folder / path).exists(), f"{package.name} has no {path}")
     if CROSS:
@@ -177,7 +217,7 @@ def check_debian(root: Root, expected: str) -> None:
     fail_unless(not left, f"{package.name} leaves behind: {' '.join(left[:5])}")
 
 
-def check_archive(root: Root, expected: str) -> None:
+def check_archive(root: Root, expected: dict[str, str]) -> None:
     """The archive, unpacked anywhere."""
     archive = next(PACKAGES.glob("*.tar.gz"))
     with tarfile.open(archive) as packed:
@@ -187,7 +227,7 @@ def check_archive(root: Root, expected: str) -> None:
     check_library(root, folder[1:])
 
 
-def check_image(folder: Path, expected: str) -> None:
+def check_image(folder: Path, expected: dict[str, str]) -> None:
     """The image: its layers, one over the other, are a root in which its entry point runs."""
     with tarfile.open(next(PACKAGES.glob("*.oci.tar"))) as packed:
         packed.extractall(folder / "image", filter="data")
@@ -222,31 +262,33 @@ def check_module(said: str, expected: str) -> None:
     )
 
 
-def check_wheel(folder: Path, expected: str) -> None:
+def check_wheel(folder: Path, expected: dict[str, str]) -> None:
     """The wheel, in a new environment of Python: module and program."""
     run(sys.executable, "-m", "venv", folder)
     run(folder / "bin/pip", "install", *PIP, the_wheel())
     fail_unless((folder / "share/crosslane/lab/index.html").exists(), "the wheel has no page")
-    got = run(folder / "bin/crosslane", *FIRST.split())
-    fail_unless(got == expected, f"the wheel's program prints:\n{got}\nnot\n{expected}")
-    check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected)
+    program = partial(run, folder / "bin/crosslane", cwd=folder)
+    check_outputs("the wheel's program", outputs(program, folder), expected)
+    check_module(run(folder / "bin/python", "-c", MODULE, cwd=folder), expected[FIRST])
 
 
-def check_wheel_in_root(root: Root, expected: str) -> None:
+def check_wheel_in_root(root: Root, expected: dict[str, str]) -> None:
     """The wheel, in a root with another Python or for another machine: module and program."""
     options = ["--platform", PLATFORM, "--only-binary=:all:", "--target", root.folder / "opt"]
     run(sys.executable, "-m", "pip", "install", *PIP, *options, the_wheel())
     check_program(root, expected, "/opt/bin/crosslane")
-    check_module(root.run("/usr/bin/python3", "-B", "-c", MODULE, PYTHONPATH="/opt"), expected)
+    said = root.run("/usr/bin/python3", "-B", "-c", MODULE, PYTHONPATH="/opt")
+    check_module(said, expected[FIRST])
 
 
-def check_python(root: Root, expected: str) -> None:
+def check_python(root: Root, expected: dict[str, str]) -> None:
     """The tests of the Python package, with the wheel and the newest Python."""
     check_wheel_in_root(root, expected)
     (tests := root.folder / "opt/tree/crates/python").mkdir(parents=True)
     shutil.copytree(ROOT / "crates/python/tests", tests / "tests")
     for folder in ("examples/own_core", "docs/how-to"):
         shutil.copytree(ROOT / folder, root.folder / "opt/tree" / folder)
+    shutil.copy(ROOT / "docs/languages.md", root.folder / "opt/tree/docs")
     version = root.run("/usr/bin/python3", "--version").split()[1].rpartition(".")[0]
     target = root.folder / "opt/tools"
     options = ["--python-version", version, "--only-binary=:all:", "--target", target]
@@ -289,9 +331,11 @@ def check_size() -> None:
 
 def main() -> None:
     """Checks all of them."""
-    expected = run(TARGET / PROFILE / "crosslane", *FIRST.split())
     check_sums()
     check_size()
+    with tempfile.TemporaryDirectory() as folder:
+        here = partial(run, (TARGET / PROFILE / "crosslane").resolve(), cwd=folder)
+        expected = outputs(here, Path(folder))
     plain = clean("bookworm", *ROOT_PACKAGES)
     with_python = clean("bookworm" if CROSS else NEWEST, *ROOT_PACKAGES, "python3")
     with tempfile.TemporaryDirectory() as folder:

@@ -3,8 +3,9 @@
 """Builds the documentation site with mdBook: `book.py PROGRAM API` makes `target/site`.
 
 `docs/README.md` is its first page and its table of contents: each heading with a table of pages is
-a part. Pages of commands are made by the program. The reference of the Rust crates, which cargo has
-made in the folder API, becomes the folder `rust`. Files of the tree that pages link to become pages
+a part. Pages of commands are made by the program, those that list all of the C library and all of
+the Python package by `reference.py`. The reference of the Rust crates, which cargo has made in the
+folder API, becomes the folder `rust`. Files of the tree that pages link to become pages
 too. Beside each HTML page lies its Markdown, and `llms.txt` lists them. At the end every link,
 anchor and resource is checked: nothing may lead nowhere, and nothing may be loaded from elsewhere.
 """
@@ -28,6 +29,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import cache
+import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
@@ -79,6 +81,17 @@ class Part:
 
     title: str
     entries: list[Entry] = field(default_factory=list)
+
+
+# Each page of a library, the page that lists all of it, which stands behind that one, and the
+# words about it.
+REFERENCES = {
+    "rust.md": Entry("Rust reference", API, "every public item of the crates"),
+    "c.md": Entry("C reference", "c-reference.md", "every function, structure and constant"),
+    "python.md": Entry("Python reference", "python-reference.md", "every class, method and error"),
+}
+C_HEADER = ROOT / "crates/capi/include/crosslane.h"
+PYTHON_PACKAGE = ROOT / "crates/python/python/crosslane"
 
 
 def place_of(path: str) -> str:
@@ -140,11 +153,21 @@ def crates() -> dict[str, str]:
 def api_page(found: dict[str, str]) -> str:
     """The page that lists crates, each with a link to its reference."""
     words = "A program needs the first only; it has the others as modules."
-    lines = ["# The API in Rust", "", words, "", "| crate | what it has |", "| --- | --- |"]
+    lines = ["# Rust reference", "", words, "", "| crate | what it has |", "| --- | --- |"]
     for name, description in found.items():
         place = f"{RUST}/{name.replace('-', '_')}/index.html"
         lines.append(f"| [{name}]({place}) | {description} |")
     return "\n".join([*lines, ""])
+
+
+def with_references(entries: list[Entry]) -> list[Entry]:
+    """The entries of a part, behind each library the page that lists all of it."""
+    found = []
+    for entry in entries:
+        found.append(entry)
+        if entry.path in REFERENCES:
+            found.append(REFERENCES[entry.path])
+    return found
 
 
 def pieces(text: str) -> Iterator[tuple[bool, str]]:
@@ -386,9 +409,12 @@ def stage(program: Path, book: Path) -> list[Part]:
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
     for part in parts:
         if part.title == REFERENCE:
-            part.entries = commands_of(commands.read_text()) + part.entries
-            part.entries.append(Entry("The API in Rust", API, "every public item of the crates"))
+            part.entries = commands_of(commands.read_text()) + with_references(part.entries)
     (source / API).write_text(api_page(crates()))
+    header = reference.c_page(C_HEADER.read_text())
+    (source / REFERENCES["c.md"].path).write_text(header)
+    package = reference.python_page(PYTHON_PACKAGE)
+    (source / REFERENCES["python.md"].path).write_text(package)
     # At the end: pages that others link to and nothing lists.
     others = sorted(path for path in stage.staged if path.endswith("/") or path != INDEX)
     files = [Entry(f"`{path}`", place_of(path), "") for path in others]
@@ -429,7 +455,7 @@ def main() -> int:
     site = TARGET / "site"
     try:
         pages = build(arguments.program.resolve(), arguments.api, site)
-    except (BookError, subprocess.CalledProcessError, OSError) as error:
+    except (BookError, reference.PageError, subprocess.CalledProcessError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(f"{pages} pages: {site / 'index.html'}")

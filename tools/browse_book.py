@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from book import TARGET
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "crates/report/browser"))
 from test_page import CONTRASTS, LEAST_CONTRAST, LEAST_CONTRAST_LARGE, browser_path
@@ -23,6 +23,8 @@ PAGES = [
     "how-to/slow.html",
     "commands/crosslane-bench-write.html",
     "lab-keys.html",
+    "c-reference.html",
+    "python-reference.html",
     "registers.html",
     "tree/examples/first_transfer.rs.html",
 ]
@@ -84,6 +86,19 @@ def search(browser: Browser) -> list[str]:
     return [] if any(expected in link for link in links) else [f"the search for {words}: {links}"]
 
 
+def lab_from_disk(browser: Browser) -> list[str]:
+    """Opens the page of the lab as a file, where it cannot run: it has to say so."""
+    page = browser.new_page()
+    page.goto((SITE / "lab/index.html").resolve().as_uri())
+    try:
+        page.get_by_text("from servers only").wait_for(timeout=10_000)
+    except TimeoutError:
+        return ["the page of the lab does not say why it stays empty"]
+    finally:
+        page.close()
+    return []
+
+
 def main() -> int:
     """Looks at some pages of each kind, in each width and theme."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -93,7 +108,7 @@ def main() -> int:
         shots.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path())
-        wrong = search(browser)
+        wrong = search(browser) + lab_from_disk(browser)
         for name in PAGES:
             for width in WIDTHS:
                 for theme in THEMES:

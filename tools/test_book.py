@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The site: its table of contents, the links of its pages, and the check of what is built."""
 
+import tomllib
+
 import book
 import pytest
 
@@ -52,6 +54,15 @@ def staged(tree):
     stage.add("docs/README.md")
     stage.write()
     return stage
+
+
+def test_published_crates_have_what_registries_show():
+    for name in book.crates():
+        folder = name.removeprefix("crosslane-")
+        package = tomllib.loads((book.ROOT / f"crates/{folder}/Cargo.toml").read_text())["package"]
+        assert package["documentation"] == f"https://docs.rs/{name}"
+        assert package["keywords"] == package["categories"] == {"workspace": True}
+        assert package["metadata"]["docs"]["rs"]["targets"] == ["x86_64-unknown-linux-gnu"]
 
 
 def test_parts_are_headings_with_tables():

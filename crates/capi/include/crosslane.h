@@ -101,6 +101,14 @@
 // and with them the stream (C2H 0 with packets).
 #define CROSSLANE_CHANNEL_DROP_PACKETS 16
 
+// The circuit behind the engine starts peer writes at its command port (peer 0), for
+// crosslane_peer_command and crosslane_peer_ping_pong; nothing can be posted.
+#define CROSSLANE_CHANNEL_COMMAND_PORT 32
+
+// payload_bytes are used even beyond Max_Payload_Size, to see which port detects the error: a
+// failed transfer names it. Ports of the path are looked at after each transfer.
+#define CROSSLANE_CHANNEL_OVERSIZE 64
+
 // The strongest level that the channel can promise: visible, or for peers acknowledged with
 // credits and sent without.
 #define CROSSLANE_LEVEL_STRONGEST 0
@@ -204,8 +212,21 @@
 // The server computes a checksum of the data, and the client compares.
 #define CROSSLANE_BRIDGE_CHECKSUM 1
 
+// The stages are made one after the other, each with all data, as the sbdt paper does for
+// comparison; not to a peer.
+#define CROSSLANE_BRIDGE_NAIVE 2
+
 // A kind of transfer: from the card's memory into that of a card of another server.
 #define CROSSLANE_BRIDGE_TO_PEER 4
+
+// A kind of card: a DMA engine.
+#define CROSSLANE_CARD_ENGINE 0
+
+// A kind of card: memory of the server's node.
+#define CROSSLANE_CARD_MEMORY 1
+
+// A kind of card: nothing, which takes all data and gives zeros.
+#define CROSSLANE_CARD_NULL 2
 
 // A connection to a bridge's server.
 typedef struct crosslane_bridge crosslane_bridge;
@@ -274,6 +295,9 @@ typedef struct crosslane_error {
   uint64_t total_bytes;
   // Bus address or card address that a failed transfer concerns; 0 if none is known.
   uint64_t address;
+  // Ports of a failed transfer's path that have detected errors, one a line: the port's name, a
+  // colon, and its errors with commas between them. Empty if none is known. Never NULL.
+  const char *ports;
 } crosslane_error;
 
 // How to open a session. Members that are 0 have their defaults.
@@ -399,7 +423,8 @@ typedef struct crosslane_transfer {
   struct crosslane_buffer *buffer;
   // Receive queue of another card (peer channels).
   struct crosslane_peer *peer;
-  // Memory of another card, which is read into the stream (H2C channels).
+  // Memory of another card, which is read into the stream, or to card_address on a channel that
+  // was opened for the card's memory (H2C channels).
   struct crosslane_peer_memory *peer_memory;
   // First byte of the buffer or of the peer's memory.
   uint64_t offset;
@@ -554,6 +579,22 @@ typedef struct crosslane_peer_info {
   // Must be ignored.
   uint32_t reserved;
 } crosslane_peer_info;
+
+// Round trips, as measured by the hardware timer of the card that has begun them.
+typedef struct crosslane_ping_pong {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Sum of their times, in clocks of the engine: clock_ps of its description.
+  uint64_t sum_clocks;
+  // Number of round trips.
+  uint32_t rounds;
+  // Shortest time, in clocks.
+  uint32_t least_clocks;
+  // Longest time, in clocks.
+  uint32_t most_clocks;
+  // Must be ignored.
+  uint32_t reserved;
+} crosslane_ping_pong;
 
 // Attributes of a window. Members that are 0 have their defaults.
 typedef struct crosslane_window_attr {
@@ -769,7 +810,7 @@ typedef struct crosslane_bridge_job {
   // CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD, CROSSLANE_DMA_THROUGH_CARD or
   // CROSSLANE_BRIDGE_TO_PEER.
   uint32_t kind;
-  // CROSSLANE_BRIDGE_CHECKSUM, or 0.
+  // CROSSLANE_BRIDGE_CHECKSUM and CROSSLANE_BRIDGE_NAIVE, those that hold joined by |.
   uint32_t flags;
   // Address and port of the other server, as the first one reaches it (to a peer only).
   const char *peer_server;
@@ -777,7 +818,85 @@ typedef struct crosslane_bridge_job {
   const char *peer_card;
   // First byte of that card's memory.
   uint64_t peer_address;
+  // Bytes at the beginning that an earlier, failed transfer has moved, by the moved_bytes of
+  // crosslane_last_error or the bytes of its completion: this one continues behind them.
+  uint64_t first;
 } crosslane_bridge_job;
+
+// A card of a bridge's server. The texts live until the next survey or reload of the connection,
+// or its end. Of an array only the first needs its size set.
+typedef struct crosslane_bridge_card {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Name of the card at the server.
+  const char *name;
+  // The reason for which it is out of service; NULL if it is not.
+  const char *outage;
+  // Bytes of its memory; 0 if the server knows no end of it.
+  uint64_t memory_bytes;
+  // Bytes that it has moved since the server began.
+  uint64_t moved_bytes;
+  // A CROSSLANE_CARD_*.
+  uint32_t kind;
+  // Transfers under way.
+  uint32_t transfers;
+  // Slots of each of its two rings, to the card and from it.
+  uint32_t slots;
+  // Free ones of those to the card.
+  uint32_t free_slots_to_card;
+  // Free ones of those from it.
+  uint32_t free_slots_from_card;
+  // Must be ignored.
+  uint32_t reserved;
+} crosslane_bridge_card;
+
+// A bridge's server.
+typedef struct crosslane_bridge_survey_info {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Bytes that naive transfers and copies to other servers may have together.
+  uint64_t memory_bytes;
+  // Free ones of these.
+  uint64_t free_memory_bytes;
+  // Number of cards that it has described, 32 at most.
+  uint32_t cards;
+  // Must be ignored.
+  uint32_t reserved;
+} crosslane_bridge_survey_info;
+
+// A configuration or bitstream for a card of a bridge's server. Members that are 0 have their
+// defaults.
+typedef struct crosslane_bridge_image {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Name of the card at the server.
+  const char *card;
+  // `bytes` readable bytes.
+  const void *image;
+  // Length, in bytes.
+  size_t bytes;
+  // Ending of its file name without the point, such as bit, by which programs tell formats
+  // apart; NULL for none.
+  const char *ending;
+  // Longest time for the image to be at the server, and again for the card to come back, in ns;
+  // 0 for ten minutes.
+  uint64_t timeout_ns;
+} crosslane_bridge_image;
+
+// A card that was reloaded. The text lives until the next survey or reload of the connection, or
+// its end.
+typedef struct crosslane_bridge_reloaded {
+  // Size of this structure, in bytes.
+  size_t size;
+  // Bytes of the image, the same at both ends.
+  uint64_t bytes;
+  // Time from the request until the card was served again, in ps.
+  uint64_t elapsed_ps;
+  // The last lines that the server's program has written.
+  const char *said;
+  // SHA-256 of the image, the same at both ends.
+  uint8_t sha256[32];
+} crosslane_bridge_reloaded;
 
 #ifdef __cplusplus
 extern "C" {
@@ -855,6 +974,14 @@ int crosslane_session_is_simulated(const struct crosslane_session *session);
 // @return 0; an error if a port has detected an error in the session, or work can never end.
 int crosslane_session_finish(const struct crosslane_session *session);
 
+// Resets a card: through the kernel or its server, or in a lab by taking its link down and up
+// again. Transfers in flight are lost, and the card has to be opened anew.
+//
+// @param index  Number of the card, from 0 on.
+// @return 0; -EBUSY if the card is open as a device: close it before; or another negative number
+// of errno.h.
+int crosslane_session_reset(const struct crosslane_session *session, size_t index);
+
 // Opens the engine of a card. A card is opened once.
 //
 // @param card  Number of the card in the session, from 0 on.
@@ -913,6 +1040,13 @@ int crosslane_device_reset_counters(const struct crosslane_device *device);
 // @param word  Number of the first word of 4 B.
 // @return 0, or a negative number of errno.h.
 int crosslane_pattern(void *into, size_t bytes, uint32_t seed, uint32_t word);
+
+// Reads the engine's clock, whose duration crosslane_device_describe gives as clock_ps. Counters
+// and round trips are in these clocks.
+//
+// @param clocks  Gets the engine time, in clocks.
+// @return 0, or a negative number of errno.h.
+int crosslane_device_time(const struct crosslane_device *device, uint64_t *clocks);
 
 // Makes a buffer of the library's memory, zeroed, pinned and registered for a device.
 //
@@ -1010,25 +1144,15 @@ int crosslane_channel_post(const struct crosslane_channel *channel,
                            const struct crosslane_transfer *transfers,
                            size_t count);
 
-// Takes the completions of transfers that have ended, in the order in which they were posted,
-// without waiting. In a lab a call that finds none takes simulated time: poll_ns of the session.
+// Posts transfers as crosslane_channel_post does, but without interrupts: on a channel that is
+// open with CROSSLANE_NOTIFY_INTERRUPT their ends are noticed with that of the next transfer that
+// has one, so post such a transfer behind them.
 //
-// @param completions  Gets up to `capacity` completions; the size of the first is set.
-// @return The number of completions, or a negative number of errno.h.
-int crosslane_channel_poll(const struct crosslane_channel *channel,
-                           struct crosslane_completion *completions,
-                           size_t capacity);
-
-// Waits until the oldest transfer has ended, and takes it and all that have ended then.
-//
-// @param completions  Gets up to `capacity` completions; the size of the first is set.
-// @param timeout_ns  Longest wait, in ns; CROSSLANE_FOREVER for the transfer's own deadline.
-// @return The number of completions: 0 if the time is over or nothing is posted; or a negative
-// number of errno.h.
-int crosslane_channel_wait(const struct crosslane_channel *channel,
-                           struct crosslane_completion *completions,
-                           size_t capacity,
-                           uint64_t timeout_ns);
+// @param transfers  `count` transfers.
+// @return 0, or a negative number of errno.h.
+int crosslane_channel_post_unreported(const struct crosslane_channel *channel,
+                                      const struct crosslane_transfer *transfers,
+                                      size_t count);
 
 // Posts a transfer, and waits until it has ended.
 //
@@ -1052,6 +1176,26 @@ int crosslane_channel_cancel(const struct crosslane_channel *channel);
 // @param fd  Gets the descriptor.
 // @return 0; -EOPNOTSUPP in a lab, whose time does not pass while the program waits elsewhere.
 int crosslane_channel_fd(const struct crosslane_channel *channel, int *fd);
+
+// Takes the completions of transfers that have ended, in the order in which they were posted,
+// without waiting. In a lab a call that finds none takes simulated time: poll_ns of the session.
+//
+// @param completions  Gets up to `capacity` completions; the size of the first is set.
+// @return The number of completions, or a negative number of errno.h.
+int crosslane_channel_poll(const struct crosslane_channel *channel,
+                           struct crosslane_completion *completions,
+                           size_t capacity);
+
+// Waits until the oldest transfer has ended, and takes it and all that have ended then.
+//
+// @param completions  Gets up to `capacity` completions; the size of the first is set.
+// @param timeout_ns  Longest wait, in ns; CROSSLANE_FOREVER for the transfer's own deadline.
+// @return The number of completions: 0 if the time is over or nothing is posted; or a negative
+// number of errno.h.
+int crosslane_channel_wait(const struct crosslane_channel *channel,
+                           struct crosslane_completion *completions,
+                           size_t capacity,
+                           uint64_t timeout_ns);
 
 // Reads the counters of a channel.
 //
@@ -1142,6 +1286,37 @@ int crosslane_peer_memory_open(const struct crosslane_device *reader,
 //
 // @return 0; -EBUSY if a transfer from it is in flight or was not polled: it then stays open.
 int crosslane_peer_memory_close(struct crosslane_peer_memory *memory);
+
+// Has the circuit behind the sender's engine start a write of its peer stream to a peer, at its
+// command port. The sender's peer channel 0 is open with CROSSLANE_CHANNEL_COMMAND_PORT. One
+// command is worked off at a time.
+//
+// @param bytes  Length, in bytes: a multiple of 4.
+// @return 0; -EBUSY if a command is still being worked off; or another negative number of errno.h.
+int crosslane_peer_command(const struct crosslane_peer *peer, uint32_t bytes);
+
+// Waits until the command has been worked off: its last TLP has been handed to the link.
+//
+// @param timeout_ns  Longest wait, in ns; 0 for one second, CROSSLANE_FOREVER for no end.
+// @return 0; -ETIMEDOUT if the time is over: the command goes on; or another negative number of
+// errno.h.
+int crosslane_peer_command_wait(const struct crosslane_peer *peer, uint64_t timeout_ns);
+
+// Makes round trips at the command port: messages to a peer, each sent when the one before has
+// come back into the receive queue that the sender's card routes. The other card sends them back
+// by itself: its peer stream is routed from the receive queue, and a command of it covers all
+// round trips.
+//
+// @param bytes  Length of a message, in bytes: a multiple of 4.
+// @param rounds  Number of round trips, 1 to 65535.
+// @param timeout_ns  Longest time for all, in ns; 0 for one second, CROSSLANE_FOREVER for no end.
+// @param result  Gets the times; its size is set.
+// @return 0, or a negative number of errno.h.
+int crosslane_peer_ping_pong(const struct crosslane_peer *peer,
+                             uint32_t bytes,
+                             uint32_t rounds,
+                             uint64_t timeout_ns,
+                             struct crosslane_ping_pong *result);
 
 // Opens a window into a BAR. Its function must have been opened as a device, or have its memory
 // space enabled by other means.
@@ -1272,6 +1447,15 @@ int crosslane_memory_card_close(struct crosslane_memory_card *card);
 int crosslane_memory_card_take(const struct crosslane_memory_card *card,
                                struct crosslane_memory_card_counters *counters);
 
+// Takes bytes out of a memory card's FIFO, oldest first: all that are there at the beginning of
+// the call, and at most as many as there is room for. The others stay for the next call.
+//
+// @param into  Gets up to `capacity` bytes.
+// @return The number of bytes, 0 from an empty FIFO; or a negative number of errno.h.
+int crosslane_memory_card_drain(const struct crosslane_memory_card *card,
+                                void *into,
+                                size_t capacity);
+
 // Makes the plan of writes from one place to another.
 //
 // @param from  Name of the function that writes; NULL for the host.
@@ -1293,6 +1477,20 @@ int crosslane_plan_destroy(struct crosslane_plan *plan);
 // @param info  Gets the description; its size is set.
 // @return 0, or a negative number of errno.h.
 int crosslane_plan_describe(const struct crosslane_plan *plan, struct crosslane_plan_info *info);
+
+// Sets Max_Payload_Size of every port of the path between two places, as setpci would, and nothing
+// else. A channel learns of it when it is opened or restarted. The ports above real cards are not
+// the library's to change.
+//
+// @param from  Name of the function at the one end; NULL for the host.
+// @param to  Name of the function at the other; NULL for host memory.
+// @param bytes  The size: a power of two from 128 to 4096.
+// @return The number of ports; or a negative number of errno.h, such as -EOPNOTSUPP if a port does
+// not support the size: then nothing is changed.
+int crosslane_session_set_max_payload(const struct crosslane_session *session,
+                                      const char *from,
+                                      const char *to,
+                                      uint32_t bytes);
 
 // Runs transfers between host memory and a card of a lab, and searches for what limits their rate:
 // by further runs, each without one limit. Takes as long as dozens of runs.
@@ -1428,7 +1626,7 @@ int crosslane_bridge_connect(const char *server,
                              const struct crosslane_bridge_attr *attr,
                              struct crosslane_bridge **bridge);
 
-// Ends a connection. Its memory must be destroyed before.
+// Ends a connection, and with it a transfer that was posted. Its memory must be destroyed before.
 //
 // @return 0; -EBUSY if memory of it is still there: it then stays connected.
 int crosslane_bridge_close(struct crosslane_bridge *bridge);
@@ -1444,7 +1642,7 @@ int crosslane_bridge_memory_create(const struct crosslane_bridge *bridge,
 
 // Destroys memory of a bridge.
 //
-// @return 0, or a negative number of errno.h.
+// @return 0; -EBUSY if a transfer that was posted uses it: it then stays.
 int crosslane_bridge_memory_destroy(struct crosslane_bridge_memory *memory);
 
 // Copies bytes into memory of a bridge.
@@ -1472,10 +1670,67 @@ int crosslane_bridge_memory_read(const struct crosslane_bridge_memory *memory,
 //
 // @param completion  Gets how it went, with times of a clock of this machine; its size is set. May
 // be NULL.
-// @return 0, or a negative number of errno.h.
+// @return 0, or a negative number of errno.h; -EBUSY while a transfer is posted.
 int crosslane_bridge_transfer(const struct crosslane_bridge *bridge,
                               const struct crosslane_bridge_job *job,
                               struct crosslane_completion *completion);
+
+// Posts a transfer, which crosslane_bridge_wait then gives the completion of. A connection has one
+// at a time. The server moves the data meanwhile; what it says of them is heard in
+// crosslane_bridge_wait and crosslane_bridge_progress, which a naive transfer needs to continue.
+// Its memory belongs to the server until the completion was given.
+//
+// @return 0; -EBUSY if one is posted already; or another negative number of errno.h.
+int crosslane_bridge_post(const struct crosslane_bridge *bridge,
+                          const struct crosslane_bridge_job *job);
+
+// Waits until the transfer that was posted has ended.
+//
+// @param completion  Gets how it ended, also if it has failed; its size is set. May be NULL.
+// @param timeout_ns  Longest wait, in ns; 0 to look only, CROSSLANE_FOREVER for no end but the
+// transfer's own deadline.
+// @return 1 if it has ended, of which the completion's status tells how; 0 if it has not, or
+// nothing is posted; or a negative number of errno.h.
+int crosslane_bridge_wait(const struct crosslane_bridge *bridge,
+                          struct crosslane_completion *completion,
+                          uint64_t timeout_ns);
+
+// Tells how much of the transfer that was posted has arrived, as far as the server has said.
+//
+// @param bytes  Gets the bytes from the beginning, those before its `first` among them.
+// @return 1 if it has not ended, 0 if it has or nothing is posted; or a negative number of
+// errno.h.
+int crosslane_bridge_progress(const struct crosslane_bridge *bridge, uint64_t *bytes);
+
+// Has the server stop the transfer that was posted. crosslane_bridge_wait then gives its
+// completion, with the status -ECANCELED and what has arrived, unless it was complete before. The
+// connection is unusable afterwards.
+//
+// @return 0, also if nothing is posted; or a negative number of errno.h.
+int crosslane_bridge_cancel(const struct crosslane_bridge *bridge);
+
+// Describes a server and its cards. `crosslane bridge pool` asks several servers.
+//
+// @param cards  Gets up to `capacity` cards, the first ones; the size of the first is set. May be
+// NULL if `capacity` is 0.
+// @param server  Gets the server; its size is set. May be NULL.
+// @return The number of cards in the array; or a negative number of errno.h; -EBUSY while a
+// transfer is posted.
+int crosslane_bridge_survey(const struct crosslane_bridge *bridge,
+                            struct crosslane_bridge_card *cards,
+                            size_t capacity,
+                            struct crosslane_bridge_survey_info *server);
+
+// Has the server reload a card with an image, and waits until the card is served again. The
+// client needs the right `reload` in the server's policy, and the server a program that
+// reconfigures the card. A failed one, unless the server has merely refused it, makes the
+// connection unusable.
+//
+// @param reloaded  Gets how it went; its size is set. May be NULL.
+// @return 0, or a negative number of errno.h; -EBUSY while a transfer is posted.
+int crosslane_bridge_reload(const struct crosslane_bridge *bridge,
+                            const struct crosslane_bridge_image *image,
+                            struct crosslane_bridge_reloaded *reloaded);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -20,16 +20,16 @@ namespace crosslane {
 class error : public std::runtime_error {
 public:
 	explicit error(const crosslane_error &last)
-	    : std::runtime_error(last.sentence), detail_(last.detail), code_(last.code),
-	      kind_(last.kind), moved_bytes_(last.moved_bytes) {}
-
+	    : std::runtime_error(last.sentence), detail_(last.detail), ports_(last.ports),
+	      code_(last.code), kind_(last.kind), moved_bytes_(last.moved_bytes) {}
 	int code() const noexcept { return code_; }                // negative, of errno.h
 	std::uint32_t kind() const noexcept { return kind_; }      // CROSSLANE_KIND_*
 	const std::string &detail() const noexcept { return detail_; }
+	const std::string &ports() const noexcept { return ports_; }
 	std::uint64_t moved_bytes() const noexcept { return moved_bytes_; }
 
 private:
-	std::string detail_;
+	std::string detail_, ports_;
 	int code_;
 	std::uint32_t kind_;
 	std::uint64_t moved_bytes_;
@@ -109,9 +109,7 @@ public:
 		read(made.data(), count * sizeof(T), offset);
 		return made;
 	}
-	crosslane_buffer_info describe() const {
-		return got<crosslane_buffer_info>(crosslane_buffer_describe, get());
-	}
+	auto describe() const { return got<crosslane_buffer_info>(crosslane_buffer_describe, get()); }
 };
 
 // A connection to a receive queue of another card. It must not outlive the two devices.
@@ -120,31 +118,36 @@ class peer : public owner<crosslane_peer, crosslane_peer_close> {
 
 public:
 	void start_check(std::uint32_t seed) { check(crosslane_peer_check(get(), seed)); }
-	crosslane_check check_result() const {
-		return got<crosslane_check>(crosslane_peer_check_result, get());
-	}
-	crosslane_peer_info describe() const {
-		return got<crosslane_peer_info>(crosslane_peer_describe, get());
+	auto check_result() const { return got<crosslane_check>(crosslane_peer_check_result, get()); }
+	auto describe() const { return got<crosslane_peer_info>(crosslane_peer_describe, get()); }
+	// At the command port of the sender, whose peer channel 0 is open for it.
+	void command(std::uint32_t bytes) { check(crosslane_peer_command(get(), bytes)); }
+	void command_wait(std::uint64_t ns = 0) { check(crosslane_peer_command_wait(get(), ns)); }
+	auto ping_pong(std::uint32_t bytes, std::uint32_t rounds, std::uint64_t ns = 0) {
+		return got<crosslane_ping_pong>(crosslane_peer_ping_pong, get(), bytes, rounds, ns);
 	}
 };
 
-// Memory of another card that a device reads. It must not outlive the device.
-class peer_memory : public owner<crosslane_peer_memory, crosslane_peer_memory_close> {
-	using owner::owner;
-};
+// For the calls of crosslane.h: opened<bridge>(crosslane_bridge_connect, server, nullptr) owns a
+// connection, got<crosslane_completion>(crosslane_bridge_transfer, bridge.get(), &job) uses it.
+using bridge = owner<crosslane_bridge, crosslane_bridge_close>;
+using bridge_memory = owner<crosslane_bridge_memory, crosslane_bridge_memory_destroy>;
+using dma = owner<crosslane_dma, crosslane_dma_close>;
+using memory_card = owner<crosslane_memory_card, crosslane_memory_card_close>;
+using network = owner<crosslane_network, crosslane_network_close>;
+using peer_memory = owner<crosslane_peer_memory, crosslane_peer_memory_close>;
+using plan = owner<crosslane_plan, crosslane_plan_destroy>;
+using slot_receiver = owner<crosslane_slot_receiver, crosslane_slot_receiver_destroy>;
+using slot_sender = owner<crosslane_slot_sender, crosslane_slot_sender_destroy>;
+using why = owner<crosslane_why, crosslane_why_destroy>;
+using window = owner<crosslane_window, crosslane_window_close>;
 
 // A transfer of a whole buffer's first `bytes` bytes, or to a peer; the other members may be set.
 inline crosslane_transfer transfer(const buffer &with, std::uint64_t bytes, std::uint64_t wr_id = 0) {
-	auto made = sized<crosslane_transfer>();
-	made.buffer = with.get();
-	made.bytes = bytes;
-	made.wr_id = wr_id;
-	return made;
+	return {sizeof(crosslane_transfer), wr_id, with.get(), nullptr, nullptr, 0, bytes, 0, 0, 0, 0, 0};
 }
 inline crosslane_transfer transfer(const peer &with, std::uint64_t bytes, std::uint64_t wr_id = 0) {
-	auto made = transfer(buffer(), bytes, wr_id);
-	made.peer = with.get();
-	return made;
+	return {sizeof(crosslane_transfer), wr_id, nullptr, with.get(), nullptr, 0, bytes, 0, 0, 0, 0, 0};
 }
 
 // A packet of a buffer's bytes, with its user bits.
@@ -165,6 +168,9 @@ public:
 	void post(const std::vector<crosslane_transfer> &all) {
 		check(crosslane_channel_post(get(), all.data(), all.size()));
 	}
+	void post_unreported(const std::vector<crosslane_transfer> &all) {
+		check(crosslane_channel_post_unreported(get(), all.data(), all.size()));
+	}
 	// Completions that are there now, at most `most`; failed ones have a status.
 	std::vector<crosslane_completion> poll(std::size_t most = 64) {
 		return taken<crosslane_completion>(crosslane_channel_poll, get(), most);
@@ -183,12 +189,8 @@ public:
 		return taken<crosslane_packet_part>(crosslane_channel_recv_packets, get(), most, timeout_ns);
 	}
 	void cancel() { check(crosslane_channel_cancel(get())); }
-	int descriptor() const {
-		return got<int>(crosslane_channel_fd, get());
-	}
-	crosslane_channel_counters count() const {
-		return got<crosslane_channel_counters>(crosslane_channel_count, get());
-	}
+	int descriptor() const { return got<int>(crosslane_channel_fd, get()); }
+	auto count() const { return got<crosslane_channel_counters>(crosslane_channel_count, get()); }
 };
 
 // An open engine. It must not outlive the session.
@@ -196,13 +198,10 @@ class device : public owner<crosslane_device, crosslane_device_close> {
 	using owner::owner;
 
 public:
-	crosslane_description describe() const {
-		return got<crosslane_description>(crosslane_device_describe, get());
-	}
-	void route(std::uint32_t c2h, std::uint32_t peer) {
-		check(crosslane_device_route(get(), c2h, peer));
-	}
+	auto describe() const { return got<crosslane_description>(crosslane_device_describe, get()); }
+	void route(std::uint32_t c2h, std::uint32_t to) { check(crosslane_device_route(get(), c2h, to)); }
 	void seed(std::uint32_t seed) { check(crosslane_device_seed(get(), seed)); }
+	auto time_clocks() const { return got<std::uint64_t>(crosslane_device_time, get()); }
 	crosslane::buffer buffer(std::uint64_t bytes, const crosslane_buffer_attr *attr = nullptr) {
 		return opened<crosslane::buffer>(crosslane_buffer_create, get(), bytes, attr);
 	}
@@ -242,6 +241,7 @@ public:
 	std::uint64_t now_ps() const { return got<std::uint64_t>(crosslane_session_now, get()); }
 	void sleep(std::uint64_t time_ns) { check(crosslane_session_sleep(get(), time_ns)); }
 	void finish() { check(crosslane_session_finish(get())); }
+	void reset(std::size_t card) { check(crosslane_session_reset(get(), card)); }
 };
 
 } // namespace crosslane

@@ -2,36 +2,28 @@
 //! The client of a bridge: memory of this node to a card of another node and back, through a server
 //! (`crosslane bridge serve`).
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crosslane::bridge::messages::PeerTarget;
-use crosslane::bridge::{CardPlace, Client, Identity, Key, MemoryPart, TransferOptions};
-use crosslane::host::{Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane::bridge::{Client, Identity, Key};
+use crosslane::host::{DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane::network::{MachineClock, Network, Provider, Region, SharedKey, Trust};
-use crosslane::pcie::units::Picoseconds;
 use futures_executor::block_on;
 
-use crate::channel::{CROSSLANE_LEVEL_VISIBLE, crosslane_completion};
-use crate::dma::{CROSSLANE_DMA_FROM_CARD, CROSSLANE_DMA_THROUGH_CARD, CROSSLANE_DMA_TO_CARD};
+use crate::bridge_transfer::Posted;
 use crate::error::{Failure, Result, guard};
 use crate::handle::{self, Handled};
 use crate::session::CROSSLANE_FOREVER;
 use crate::structs::{self, sized};
 
 /// Time to connect, and for a transfer, that names none: a minute.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest time that a server accepts for a transfer, and the stand-in for none: a year.
 const MOST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// The server computes a checksum of the data, and the client compares.
-pub const CROSSLANE_BRIDGE_CHECKSUM: u32 = 1;
-
-/// A kind of transfer: from the card's memory into that of a card of another server.
-pub const CROSSLANE_BRIDGE_TO_PEER: u32 = 4;
 
 /// A connection to a bridge's server.
 pub struct crosslane_bridge {
@@ -73,53 +65,27 @@ pub struct crosslane_bridge_attr {
     pub reserved: u32,
 }
 
-/// A transfer with a card of the server's. Members that are 0 have their defaults.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct crosslane_bridge_job {
-    /// Size of this structure, in bytes.
-    pub size: usize,
-    /// Name of the card at the server.
-    pub card: *const c_char,
-    /// Memory that is read, unless the card's is.
-    pub from: *mut crosslane_bridge_memory,
-    /// Memory that is written, unless the card's is.
-    pub to: *mut crosslane_bridge_memory,
-    /// First byte of the memory that is read.
-    pub from_offset: u64,
-    /// First byte of the memory that is written.
-    pub to_offset: u64,
-    /// First byte of the card's memory.
-    pub card_address: u64,
-    /// Length, in bytes.
-    pub bytes: u64,
-    /// Longest time, in ns; 0 for a minute.
-    pub timeout_ns: u64,
-    /// CROSSLANE_DMA_TO_CARD, CROSSLANE_DMA_FROM_CARD, CROSSLANE_DMA_THROUGH_CARD or
-    /// CROSSLANE_BRIDGE_TO_PEER.
-    pub kind: u32,
-    /// CROSSLANE_BRIDGE_CHECKSUM, or 0.
-    pub flags: u32,
-    /// Address and port of the other server, as the first one reaches it (to a peer only).
-    pub peer_server: *const c_char,
-    /// Name of its card.
-    pub peer_card: *const c_char,
-    /// First byte of that card's memory.
-    pub peer_address: u64,
-}
+sized!(crosslane_bridge_attr until tls_cert);
 
-sized!(crosslane_bridge_attr until tls_cert, crosslane_bridge_job);
+/// Client of a connection.
+pub(crate) type NetworkClient = Client<Network, MachineClock>;
 
 /// Object behind a handle on a bridge.
-struct BridgeObject {
-    client: Client<Network, MachineClock>,
+pub(crate) struct BridgeObject {
+    pub client: Rc<NetworkClient>,
+    /// The transfer that was posted, until its completion was given.
+    pub posted: RefCell<Option<Posted>>,
+    /// Texts that the last description of the server or its cards points to.
+    pub texts: RefCell<Vec<CString>>,
 }
 
 /// Object behind a handle on a bridge's memory.
-struct BridgeMemoryObject {
+pub(crate) struct BridgeMemoryObject {
     /// Keeps the connection, and its network, open.
-    bridge: Rc<BridgeObject>,
-    region: Region,
+    pub bridge: Rc<BridgeObject>,
+    pub region: Region,
+    /// Shared with the transfer that was posted and uses it.
+    pub in_use: Rc<()>,
 }
 
 impl Handled for BridgeObject {
@@ -133,9 +99,9 @@ impl Handled for BridgeMemoryObject {
 }
 
 /// Returns the time that a number of the caller's stands for.
-fn time(timeout_ns: u64) -> Duration {
+pub(crate) fn time(timeout_ns: u64, default: Duration) -> Duration {
     match timeout_ns {
-        0 => DEFAULT_TIMEOUT,
+        0 => default,
         CROSSLANE_FOREVER => MOST_TIMEOUT,
         timeout => Duration::from_nanos(timeout).min(MOST_TIMEOUT),
     }
@@ -145,7 +111,7 @@ fn time(timeout_ns: u64) -> Duration {
 ///
 /// # Safety
 /// `text` is NULL or ends with a NUL.
-unsafe fn optional(text: *const c_char, name: &str) -> Result<Option<String>> {
+pub(crate) unsafe fn optional(text: *const c_char, name: &str) -> Result<Option<String>> {
     if text.is_null() {
         return Ok(None);
     }
@@ -202,16 +168,20 @@ pub unsafe extern "C" fn crosslane_bridge_connect(
             (identity.key.as_ref().map(|key| SharedKey(*key.bytes())), attr.trust_network != 0);
         let trust = Trust::of_client(present, files.each_ref().map(Option::as_deref), everybody)?;
         let network = Network::open_for(&server, provider, &clock, &trust)?;
-        let time = time(attr.timeout_ns);
+        let time = time(attr.timeout_ns, DEFAULT_TIMEOUT);
         let client = block_on(Client::connect(network, clock, &server, &identity, time))?;
-        let connected = handle::insert(BridgeObject { client })?;
+        let connected = handle::insert(BridgeObject {
+            client: Rc::new(client),
+            posted: RefCell::default(),
+            texts: RefCell::default(),
+        })?;
         // SAFETY: checked above not to be NULL.
         unsafe { structs::put(bridge, "bridge", connected)? };
         Ok(0)
     })
 }
 
-/// Ends a connection. Its memory must be destroyed before.
+/// Ends a connection, and with it a transfer that was posted. Its memory must be destroyed before.
 ///
 /// @return 0; -EBUSY if memory of it is still there: it then stays connected.
 ///
@@ -221,7 +191,11 @@ pub unsafe extern "C" fn crosslane_bridge_connect(
 pub unsafe extern "C" fn crosslane_bridge_close(bridge: *mut crosslane_bridge) -> c_int {
     guard("crosslane_bridge_close", || {
         let object = handle::take::<BridgeObject>(bridge)?;
-        block_on(object.client.close());
+        // It holds the client.
+        drop(object.posted);
+        if let Some(client) = Rc::into_inner(object.client) {
+            block_on(client.close());
+        }
         Ok(0)
     })
 }
@@ -248,7 +222,7 @@ pub unsafe extern "C" fn crosslane_bridge_memory_create(
         }
         let pages = bridge.client.rdma().allocate(bytes, PageSize::Huge)?;
         let region = block_on(bridge.client.register(&pages, RemoteAccess::READ_WRITE))?;
-        let made = handle::insert(BridgeMemoryObject { bridge, region })?;
+        let made = handle::insert(BridgeMemoryObject { bridge, region, in_use: Rc::default() })?;
         // SAFETY: checked above not to be NULL.
         unsafe { structs::put(memory, "memory", made)? };
         Ok(0)
@@ -257,7 +231,7 @@ pub unsafe extern "C" fn crosslane_bridge_memory_create(
 
 /// Destroys memory of a bridge.
 ///
-/// @return 0, or a negative number of errno.h.
+/// @return 0; -EBUSY if a transfer that was posted uses it: it then stays.
 ///
 /// # Safety
 /// Any value is safe.
@@ -266,6 +240,10 @@ pub unsafe extern "C" fn crosslane_bridge_memory_destroy(
     memory: *mut crosslane_bridge_memory,
 ) -> c_int {
     guard("crosslane_bridge_memory_destroy", || {
+        if Rc::strong_count(&handle::get::<BridgeMemoryObject>(memory)?.in_use) > 1 {
+            let sentence = "cannot destroy the memory: a transfer that was posted uses it";
+            return Err(Failure::new(ErrorKind::Busy, sentence));
+        }
         handle::take::<BridgeMemoryObject>(memory).map(|_| 0)
     })
 }
@@ -314,115 +292,6 @@ pub unsafe extern "C" fn crosslane_bridge_memory_read(
         // SAFETY: as the caller promises.
         let into = unsafe { structs::bytes_mut(into.cast(), bytes, "target")? };
         object.region.memory().read(offset, into)?;
-        Ok(0)
-    })
-}
-
-/// Returns a part of memory of a bridge.
-fn part(
-    bridge: &Rc<BridgeObject>,
-    memory: *const crosslane_bridge_memory,
-    offset: u64,
-    bytes: u64,
-) -> Result<MemoryPart<Region>> {
-    let object = handle::get::<BridgeMemoryObject>(memory)?;
-    if !Rc::ptr_eq(&object.bridge, bridge) {
-        return Err(Failure::argument("the memory is that of another connection"));
-    }
-    let (range, size) = (offset..offset.saturating_add(bytes), object.region.memory().size_bytes());
-    if range.end > size {
-        let sentence = format!("bytes {offset} to {} are not in its {size} B", range.end);
-        return Err(Failure::argument(sentence));
-    }
-    Ok(MemoryPart { region: object.region.clone(), range })
-}
-
-/// Reads the far end of a transfer between cards, if there is one.
-///
-/// # Safety
-/// The texts of the job are NULL or end with a NUL.
-unsafe fn peer(job: &crosslane_bridge_job) -> Result<Option<PeerTarget>> {
-    // SAFETY: as the caller promises.
-    let (server, card) = unsafe {
-        (optional(job.peer_server, "peer's server")?, optional(job.peer_card, "peer's card")?)
-    };
-    let address = job.peer_address;
-    Ok(server.zip(card).map(|(server, card)| PeerTarget { server, card, address }))
-}
-
-/// Makes a transfer, and waits until it has ended. A failed one, unless the server has merely
-/// refused it, makes the connection unusable.
-///
-/// @param completion  Gets how it went, with times of a clock of this machine; its size is set. May
-/// be NULL.
-/// @return 0, or a negative number of errno.h.
-///
-/// # Safety
-/// `job` and `completion` are NULL or valid, and the job's texts are NULL or end with a NUL.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn crosslane_bridge_transfer(
-    bridge: *const crosslane_bridge,
-    job: *const crosslane_bridge_job,
-    completion: *mut crosslane_completion,
-) -> c_int {
-    guard("crosslane_bridge_transfer", || {
-        let bridge = handle::get::<BridgeObject>(bridge)?;
-        // SAFETY: as the caller promises.
-        let (job, card, peer) = unsafe {
-            let job = structs::read(job)?;
-            (job, structs::text(job.card, "name of the card")?, peer(&job)?)
-        };
-        if job.flags & !CROSSLANE_BRIDGE_CHECKSUM != 0 {
-            let sentence = format!("there are no such bridge flags {:#x}", job.flags);
-            return Err(Failure::argument(sentence));
-        }
-        let options = TransferOptions::default()
-            .with_time(Picoseconds::from(time(job.timeout_ns)))
-            .with_checksum(job.flags & CROSSLANE_BRIDGE_CHECKSUM != 0);
-        let place = CardPlace { card, address: job.card_address };
-        let from = || part(&bridge, job.from, job.from_offset, job.bytes);
-        let to = || part(&bridge, job.to, job.to_offset, job.bytes);
-        let client = &bridge.client;
-        let posted = client.clock().now();
-        let (outcome, near) = match job.kind {
-            CROSSLANE_DMA_TO_CARD => {
-                let from = from()?;
-                (block_on(client.put(&from, &place, &options, |_| {}))?, Some(from))
-            }
-            CROSSLANE_DMA_FROM_CARD => {
-                let to = to()?;
-                (block_on(client.get(&place, &to, &options, |_| {}))?, Some(to))
-            }
-            CROSSLANE_DMA_THROUGH_CARD => {
-                let (from, to) = (from()?, to()?);
-                let trip = client.round_trip(&place.card, &from, &to, &options, |_| {});
-                (block_on(trip)?, Some(from))
-            }
-            CROSSLANE_BRIDGE_TO_PEER => {
-                let missing = || Failure::argument("the peer's server or card is NULL");
-                let copy =
-                    client.copy(&place, peer.ok_or_else(missing)?, job.bytes, &options, |_| {});
-                (block_on(copy)?, None)
-            }
-            kind => return Err(Failure::argument(format!("there is no kind of transfer {kind}"))),
-        };
-        near.map_or(Ok(()), |near| outcome.check(&near))?;
-        if !completion.is_null() {
-            let made = crosslane_completion {
-                size: 0,
-                wr_id: 0,
-                status: 0,
-                kind: 0,
-                level: CROSSLANE_LEVEL_VISIBLE,
-                reserved: 0,
-                bytes: outcome.report.bytes,
-                total_bytes: job.bytes,
-                posted_ps: posted.0,
-                completed_ps: (posted + outcome.elapsed).0,
-            };
-            // SAFETY: as the caller promises.
-            unsafe { structs::write(completion, made)? };
-        }
         Ok(0)
     })
 }

@@ -10,15 +10,16 @@ use std::rc::Rc;
 
 use crosslane::blocking::Error;
 use crosslane::driver::{
-    Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
-    Notification, Target, Ticket, Transfer, TransferError,
+    Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Notification, Target,
+    Ticket, Transfer,
 };
 use crosslane::host::ErrorKind;
 use crosslane::pcie::units::Picoseconds;
 
 use crate::buffer::{BufferObject, crosslane_buffer};
+use crate::completions::completed;
 use crate::device::{DeviceObject, crosslane_device};
-use crate::error::{Failure, Result, guard, remember};
+use crate::error::{Failure, Result, guard};
 use crate::event::Event;
 use crate::handle::{self, Handled};
 use crate::packets::Parts;
@@ -48,6 +49,12 @@ pub const CROSSLANE_CHANNEL_PACKETS: u32 = 8;
 /// The engine drops and counts packets that no part of a buffer is posted for; otherwise they wait,
 /// and with them the stream (C2H 0 with packets).
 pub const CROSSLANE_CHANNEL_DROP_PACKETS: u32 = 16;
+/// The circuit behind the engine starts peer writes at its command port (peer 0), for
+/// crosslane_peer_command and crosslane_peer_ping_pong; nothing can be posted.
+pub const CROSSLANE_CHANNEL_COMMAND_PORT: u32 = 32;
+/// payload_bytes are used even beyond Max_Payload_Size, to see which port detects the error: a
+/// failed transfer names it. Ports of the path are looked at after each transfer.
+pub const CROSSLANE_CHANNEL_OVERSIZE: u32 = 64;
 
 /// The strongest level that the channel can promise: visible, or for peers acknowledged with
 /// credits and sent without.
@@ -99,7 +106,8 @@ pub struct crosslane_transfer {
     pub buffer: *mut crosslane_buffer,
     /// Receive queue of another card (peer channels).
     pub peer: *mut crosslane_peer,
-    /// Memory of another card, which is read into the stream (H2C channels).
+    /// Memory of another card, which is read into the stream, or to card_address on a channel that
+    /// was opened for the card's memory (H2C channels).
     pub peer_memory: *mut crosslane_peer_memory,
     /// First byte of the buffer or of the peer's memory.
     pub offset: u64,
@@ -193,7 +201,9 @@ fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
         | CROSSLANE_CHANNEL_CARD_MEMORY
         | CROSSLANE_CHANNEL_TABLE
         | CROSSLANE_CHANNEL_PACKETS
-        | CROSSLANE_CHANNEL_DROP_PACKETS;
+        | CROSSLANE_CHANNEL_DROP_PACKETS
+        | CROSSLANE_CHANNEL_COMMAND_PORT
+        | CROSSLANE_CHANNEL_OVERSIZE;
     if attr.flags & !known != 0 {
         return Err(Failure::argument(format!(
             "there are no such channel flags {:#x}",
@@ -206,11 +216,20 @@ fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
         CROSSLANE_NOTIFY_INTERRUPT => Notification::Interrupt,
         other => return Err(Failure::argument(format!("there is no notification {other}"))),
     };
-    let descriptors = match (is(CROSSLANE_CHANNEL_TABLE), attr.ring_entries) {
-        (true, 0) => DescriptorSource::Table,
-        (true, _) => return Err(Failure::argument("a table has no ring_entries")),
-        (false, 0) => ChannelOptions::default().descriptors,
-        (false, entries) => DescriptorSource::Ring { entries },
+    let sources = [is(CROSSLANE_CHANNEL_TABLE), is(CROSSLANE_CHANNEL_COMMAND_PORT)];
+    let descriptors = match (sources, attr.ring_entries) {
+        ([true, true], _) => {
+            let sentence = "a channel has its descriptors from a table or from the command port";
+            return Err(Failure::argument(sentence));
+        }
+        ([true, false], 0) => DescriptorSource::Table,
+        ([true, false], _) => return Err(Failure::argument("a table has no ring_entries")),
+        ([false, true], 0) => DescriptorSource::CommandPort,
+        ([false, true], _) => {
+            return Err(Failure::argument("the command port has no ring_entries"));
+        }
+        ([false, false], 0) => ChannelOptions::default().descriptors,
+        ([false, false], entries) => DescriptorSource::Ring { entries },
     };
     Ok(ChannelOptions::default()
         .with_descriptors(descriptors)
@@ -219,7 +238,8 @@ fn options(attr: &crosslane_channel_attr) -> Result<ChannelOptions> {
         .with_relaxed_ordering(is(CROSSLANE_CHANNEL_RELAXED_ORDERING))
         .with_card_memory(is(CROSSLANE_CHANNEL_CARD_MEMORY))
         .with_packets(is(CROSSLANE_CHANNEL_PACKETS))
-        .with_drop_packets(is(CROSSLANE_CHANNEL_DROP_PACKETS)))
+        .with_drop_packets(is(CROSSLANE_CHANNEL_DROP_PACKETS))
+        .with_oversize(is(CROSSLANE_CHANNEL_OVERSIZE)))
 }
 
 /// Opens a channel.
@@ -288,7 +308,7 @@ impl ChannelObject {
     }
 
     /// Refuses to give completions of what is posted for packets: the packets themselves end it.
-    fn check_completes(&self) -> Result<()> {
+    pub fn check_completes(&self) -> Result<()> {
         if self.receives_packets() {
             let sentence = "the channel receives packets: use crosslane_channel_recv_packets";
             return Err(Failure::argument(sentence));
@@ -326,7 +346,11 @@ impl ChannelObject {
             }
             [false, false, true, false] => {
                 let object = handle::get::<PeerMemoryObject>(asked.peer_memory)?;
-                (object.memory.target(part), Held::Peer { _peer: object })
+                let target = match self.options.card_memory {
+                    true => object.memory.target_in_card(part, asked.card_address),
+                    false => object.memory.target(part),
+                };
+                (target, Held::Peer { _peer: object })
             }
             [false, false, false, true] => {
                 let (from, to, bytes) = (asked.card_address, asked.card_to, asked.bytes);
@@ -373,10 +397,10 @@ impl ChannelObject {
     }
 
     /// Posts a batch.
-    fn post(&self, transfers: &Array<crosslane_transfer>) -> Result<()> {
+    fn post(&self, transfers: &Array<crosslane_transfer>, is_reported: bool) -> Result<()> {
         if transfers.len() == 1 {
             let (transfer, request) = self.made(&transfers.get(0)?)?;
-            return self.post_made(&[transfer], [request]);
+            return self.post_made(&[transfer], [request], is_reported);
         }
         let (mut batch, mut requests) = (Vec::new(), Vec::new());
         for index in 0..transfers.len() {
@@ -387,127 +411,24 @@ impl ChannelObject {
             batch.push(transfer);
             requests.push(request);
         }
-        self.post_made(&batch, requests)
+        self.post_made(&batch, requests, is_reported)
     }
 
     fn post_made(
         &self,
         batch: &[Transfer],
         requests: impl IntoIterator<Item = Request>,
+        is_reported: bool,
     ) -> Result<()> {
         let mut state = self.state.borrow_mut();
         let State { channel, pending, .. } = &mut *state;
-        let tickets = self.device.session.run(channel.post(batch))?;
+        let session = &self.device.session;
+        let tickets = match is_reported {
+            true => session.run(channel.post(batch))?,
+            false => session.run(channel.post_unreported(batch))?,
+        };
         pending.extend(tickets.into_iter().zip(requests));
         Ok(())
-    }
-
-    /// Takes what is complete, oldest first, without waiting.
-    fn reap(&self, into: &Array<crosslane_completion>, mut taken: usize) -> Result<usize> {
-        self.check_completes()?;
-        let session = &self.device.session;
-        let mut state = self.state.borrow_mut();
-        if let Some(event) = &mut state.event {
-            event.arm()?;
-        }
-        let State { channel, pending, .. } = &mut *state;
-        while let Some(&(ticket, _)) = pending.front()
-            && taken < into.len()
-        {
-            let outcome = match session.session.run(channel.poll(ticket)) {
-                Ok(None) => break,
-                Ok(Some(completed)) => Ok(completed),
-                Err(Error::Transfer(error)) => Err(*error),
-                // The caller gets those that were taken; the next call fails again.
-                Err(_) if taken > 0 => break,
-                Err(error) => return Err(error.into()),
-            };
-            if let Some((_, request)) = pending.pop_front() {
-                into.put(taken, completion(&request, outcome));
-                taken += 1;
-            }
-        }
-        Ok(taken)
-    }
-
-    /// Waits until the oldest transfer has ended, at most until a time, and takes all that have.
-    fn wait(&self, into: &Array<crosslane_completion>, until: Picoseconds) -> Result<usize> {
-        self.check_completes()?;
-        let session = &self.device.session;
-        loop {
-            let mut state = self.state.borrow_mut();
-            let State { channel, pending, .. } = &mut *state;
-            // Another thread that shares the channel may have taken what this one has waited for.
-            let first = pending.front().filter(|_| into.len() > 0);
-            let Some(&(ticket, _)) = first else { return Ok(0) };
-            let ended = session.run_slice(until, channel.wait(ticket))?;
-            let Some(outcome) = ended else {
-                drop(state);
-                if session.has_time(until)? {
-                    continue;
-                }
-                return Ok(0);
-            };
-            if let Some((_, request)) = pending.pop_front() {
-                into.put(0, completion(&request, outcome));
-            }
-            if pending.is_empty() || into.len() == 1 {
-                return Ok(1);
-            }
-            break;
-        }
-        self.reap(into, 1)
-    }
-}
-
-/// Makes the caller's completion of the driver's. A failure becomes the thread's last error.
-fn completion(
-    request: &Request,
-    outcome: Result<Completed, TransferError>,
-) -> crosslane_completion {
-    let mut made = crosslane_completion {
-        size: 0,
-        wr_id: request.wr_id,
-        status: 0,
-        kind: 0,
-        level: 0,
-        reserved: 0,
-        bytes: 0,
-        total_bytes: request.bytes,
-        posted_ps: 0,
-        completed_ps: 0,
-    };
-    let copied = || match &request.held {
-        Held::Buffer { buffer, part, is_written: true } => buffer.copy_out(part),
-        _ => Ok(()),
-    };
-    let failure = match outcome {
-        Ok(completed) => match copied() {
-            Ok(()) => {
-                made.bytes = completed.bytes;
-                made.level = level_number(request.level);
-                made.posted_ps = completed.posted.0;
-                made.completed_ps = completed.completed.0;
-                return made;
-            }
-            Err(failure) => failure,
-        },
-        Err(error) => {
-            made.bytes = error.moved_bytes;
-            error.into()
-        }
-    };
-    made.kind = failure.kind() as u32;
-    made.status = remember("a transfer", &failure);
-    made
-}
-
-const fn level_number(level: CompletionLevel) -> u32 {
-    match level {
-        CompletionLevel::Accepted => CROSSLANE_LEVEL_ACCEPTED,
-        CompletionLevel::Sent => CROSSLANE_LEVEL_SENT,
-        CompletionLevel::Visible => CROSSLANE_LEVEL_VISIBLE,
-        CompletionLevel::Acknowledged => CROSSLANE_LEVEL_ACKNOWLEDGED,
     }
 }
 
@@ -528,64 +449,33 @@ pub unsafe extern "C" fn crosslane_channel_post(
     guard("crosslane_channel_post", || {
         let object = handle::get::<ChannelObject>(channel)?;
         // SAFETY: as the caller promises.
-        object.post(&unsafe { Array::new(transfers.cast_mut(), count)? })?;
+        object.post(&unsafe { Array::new(transfers.cast_mut(), count)? }, true)?;
         Ok(0)
     })
 }
 
-/// Takes the completions of transfers that have ended, in the order in which they were posted,
-/// without waiting. In a lab a call that finds none takes simulated time: poll_ns of the session.
+/// Posts transfers as crosslane_channel_post does, but without interrupts: on a channel that is
+/// open with CROSSLANE_NOTIFY_INTERRUPT their ends are noticed with that of the next transfer that
+/// has one, so post such a transfer behind them.
 ///
-/// @param completions  Gets up to `capacity` completions; the size of the first is set.
-/// @return The number of completions, or a negative number of errno.h.
-///
-/// # Safety
-/// `completions` is NULL or has `capacity` of the size that the first begins with.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn crosslane_channel_poll(
-    channel: *const crosslane_channel,
-    completions: *mut crosslane_completion,
-    capacity: usize,
-) -> c_int {
-    guard("crosslane_channel_poll", || {
-        let object = handle::get::<ChannelObject>(channel)?;
-        // SAFETY: as the caller promises.
-        let into = unsafe { Array::new(completions, capacity.min(MOST_COMPLETIONS))? };
-        let taken = object.reap(&into, 0)?;
-        if taken == 0 {
-            object.device.session.spend_poll()?;
-        }
-        Ok(taken as c_int)
-    })
-}
-
-/// Waits until the oldest transfer has ended, and takes it and all that have ended then.
-///
-/// @param completions  Gets up to `capacity` completions; the size of the first is set.
-/// @param timeout_ns  Longest wait, in ns; CROSSLANE_FOREVER for the transfer's own deadline.
-/// @return The number of completions: 0 if the time is over or nothing is posted; or a negative
-/// number of errno.h.
+/// @param transfers  `count` transfers.
+/// @return 0, or a negative number of errno.h.
 ///
 /// # Safety
-/// `completions` is NULL or has `capacity` of the size that the first begins with.
+/// `transfers` is NULL or has `count` transfers, each of the size that the first begins with.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn crosslane_channel_wait(
+pub unsafe extern "C" fn crosslane_channel_post_unreported(
     channel: *const crosslane_channel,
-    completions: *mut crosslane_completion,
-    capacity: usize,
-    timeout_ns: u64,
+    transfers: *const crosslane_transfer,
+    count: usize,
 ) -> c_int {
-    guard("crosslane_channel_wait", || {
+    guard("crosslane_channel_post_unreported", || {
         let object = handle::get::<ChannelObject>(channel)?;
         // SAFETY: as the caller promises.
-        let into = unsafe { Array::new(completions, capacity.min(MOST_COMPLETIONS))? };
-        let until = object.device.session.until(timeout_ns);
-        Ok(object.wait(&into, until)? as c_int)
+        object.post(&unsafe { Array::new(transfers.cast_mut(), count)? }, false)?;
+        Ok(0)
     })
 }
-
-/// Most completions of one call: they are counted by an int.
-pub(crate) const MOST_COMPLETIONS: usize = 1 << 30;
 
 /// Posts a transfer, and waits until it has ended.
 ///
@@ -615,7 +505,7 @@ pub unsafe extern "C" fn crosslane_channel_transfer(
             Err(error) => return Err(error.into()),
         };
         let failure = outcome.as_ref().err().map(|error| Failure::from(error.clone()));
-        let ended = self::completion(&request, outcome);
+        let ended = completed(&request, outcome);
         if into.len() == 1 {
             into.put(0, ended);
         }

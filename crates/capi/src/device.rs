@@ -308,3 +308,26 @@ pub unsafe extern "C" fn crosslane_pattern(
         Ok(0)
     })
 }
+
+/// Reads the engine's clock, whose duration crosslane_device_describe gives as clock_ps. Counters
+/// and round trips are in these clocks.
+///
+/// @param clocks  Gets the engine time, in clocks.
+/// @return 0, or a negative number of errno.h.
+///
+/// # Safety
+/// `clocks` is NULL or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_device_time(
+    device: *const crosslane_device,
+    clocks: *mut u64,
+) -> c_int {
+    guard("crosslane_device_time", || {
+        structs::check_place(clocks, "time")?;
+        let object = handle::get::<DeviceObject>(device)?;
+        let time = object.session.run(object.device.time_clocks())?;
+        // SAFETY: as the caller promises.
+        unsafe { structs::put(clocks, "time", time)? };
+        Ok(0)
+    })
+}

@@ -41,6 +41,9 @@ pub struct crosslane_error {
     pub total_bytes: u64,
     /// Bus address or card address that a failed transfer concerns; 0 if none is known.
     pub address: u64,
+    /// Ports of a failed transfer's path that have detected errors, one a line: the port's name, a
+    /// colon, and its errors with commas between them. Empty if none is known. Never NULL.
+    pub ports: *const c_char,
 }
 
 /// No device, lab, node, address or file has this name.
@@ -74,6 +77,7 @@ pub(crate) struct Failure {
     moved_bytes: u64,
     total_bytes: u64,
     address: u64,
+    ports: String,
 }
 
 /// Returns the error number of a kind.
@@ -102,6 +106,7 @@ impl Failure {
             moved_bytes: 0,
             total_bytes: 0,
             address: 0,
+            ports: String::new(),
         }
     }
 
@@ -150,7 +155,11 @@ impl Failure {
 
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
+        let ports = error.fault.detected().iter();
+        let ports: Vec<String> =
+            ports.map(|found| format!("{}: {}", found.port, found.errors)).collect();
         Self {
+            ports: ports.join("\n"),
             moved_bytes: error.moved_bytes,
             total_bytes: error.total_bytes,
             address: error.address.map_or(0, |address| address.0),
@@ -203,6 +212,7 @@ struct Last {
     error: crosslane_error,
     sentence: CString,
     detail: CString,
+    ports: CString,
 }
 
 impl Last {
@@ -213,6 +223,7 @@ impl Last {
             detail.push_str(cause);
         }
         let (sentence, detail) = (c_text(&failure.sentence), c_text(&detail));
+        let ports = c_text(&failure.ports);
         let error = crosslane_error {
             size: size_of::<crosslane_error>(),
             code: failure.code(),
@@ -222,8 +233,9 @@ impl Last {
             moved_bytes: failure.moved_bytes,
             total_bytes: failure.total_bytes,
             address: failure.address,
+            ports: ports.as_ptr(),
         };
-        Self { error, sentence, detail }
+        Self { error, sentence, detail, ports }
     }
 }
 
@@ -279,6 +291,7 @@ pub extern "C" fn crosslane_last_error() -> *const crosslane_error {
         let last = last.as_ref()?;
         debug_assert!(last.error.sentence == last.sentence.as_ptr(), "the texts are its own");
         debug_assert!(last.error.detail == last.detail.as_ptr(), "the texts are its own");
+        debug_assert!(last.error.ports == last.ports.as_ptr(), "the texts are its own");
         Some(&raw const last.error)
     });
     found.ok().flatten().unwrap_or_else(|| {
@@ -294,6 +307,7 @@ pub extern "C" fn crosslane_last_error() -> *const crosslane_error {
             moved_bytes: 0,
             total_bytes: 0,
             address: 0,
+            ports: c"".as_ptr(),
         });
         &raw const NONE.0
     })

@@ -12,8 +12,12 @@
 #![allow(unsafe_code)]
 
 pub mod bridge;
+pub mod bridge_server;
+pub mod bridge_transfer;
 pub mod buffer;
 pub mod channel;
+pub mod commands;
+pub mod completions;
 pub mod counters;
 pub mod device;
 pub mod dma;

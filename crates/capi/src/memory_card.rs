@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory cards, which the host stores into through windows, and what has reached them.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 use std::rc::Rc;
 
 use crosslane::driver::MemoryCard;
@@ -122,5 +122,30 @@ pub unsafe extern "C" fn crosslane_memory_card_take(
         // SAFETY: as the caller promises.
         unsafe { structs::write(counters, taken)? };
         Ok(0)
+    })
+}
+
+/// Takes bytes out of a memory card's FIFO, oldest first: all that are there at the beginning of
+/// the call, and at most as many as there is room for. The others stay for the next call.
+///
+/// @param into  Gets up to `capacity` bytes.
+/// @return The number of bytes, 0 from an empty FIFO; or a negative number of errno.h.
+///
+/// # Safety
+/// `into` has `capacity` writable bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_memory_card_drain(
+    card: *const crosslane_memory_card,
+    into: *mut c_void,
+    capacity: usize,
+) -> c_int {
+    guard("crosslane_memory_card_drain", || {
+        let object = handle::get::<MemoryCardObject>(card)?;
+        let most = u32::try_from(capacity).unwrap_or(u32::MAX).min(c_int::MAX as u32);
+        // SAFETY: as the caller promises.
+        let into = unsafe { structs::bytes_mut(into.cast(), capacity, "memory for the bytes")? };
+        let taken = object.session.run(object.card.take_fifo(most))?;
+        into[..taken.len()].copy_from_slice(&taken);
+        Ok(taken.len() as c_int)
     })
 }

@@ -8,7 +8,8 @@ use crosslane::driver::{CompletionLevel, Packet, ReceivedPacket};
 use crosslane::pcie::units::Picoseconds;
 
 use crate::buffer::{BufferObject, crosslane_buffer};
-use crate::channel::{ChannelObject, Held, MOST_COMPLETIONS, Request, State, crosslane_channel};
+use crate::channel::{ChannelObject, Held, Request, State, crosslane_channel};
+use crate::completions::MOST_COMPLETIONS;
 use crate::error::{Failure, Result, guard};
 use crate::handle;
 use crate::structs::{Array, sized};

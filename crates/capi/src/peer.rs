@@ -65,7 +65,9 @@ sized!(crosslane_peer_attr, crosslane_peer_info);
 
 /// Object behind a handle on a peer.
 pub(crate) struct PeerObject {
-    sender: Rc<DeviceObject>,
+    pub sender: Rc<DeviceObject>,
+    /// Number of the sender's channel.
+    pub channel: u8,
     /// Keeps the target open.
     _target: Rc<DeviceObject>,
     pub peer: Peer,
@@ -144,7 +146,7 @@ pub unsafe extern "C" fn crosslane_peer_connect(
             .with_credits(has_credits)
             .with_policy(policy);
         let connected = sender.session.run(sender.device.connect(&target.device, options))?;
-        let object = PeerObject { sender, _target: target, peer: connected, has_credits };
+        let object = PeerObject { sender, channel, _target: target, peer: connected, has_credits };
         let connected = handle::insert(object)?;
         // SAFETY: checked above not to be NULL.
         unsafe { structs::put(peer, "peer", connected)? };

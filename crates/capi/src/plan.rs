@@ -4,7 +4,7 @@
 use std::ffi::{CString, c_char, c_int};
 use std::fmt::Write;
 
-use crosslane::driver::{PathEnd, Plan};
+use crosslane::driver::{PathEnd, Plan, set_max_payload_on_path};
 
 use crate::error::{Result, c_text, guard};
 use crate::handle::{self, Handled};
@@ -141,5 +141,32 @@ pub unsafe extern "C" fn crosslane_plan_describe(
         // SAFETY: as the caller promises.
         unsafe { structs::write(info, described)? };
         Ok(0)
+    })
+}
+
+/// Sets Max_Payload_Size of every port of the path between two places, as setpci would, and nothing
+/// else. A channel learns of it when it is opened or restarted. The ports above real cards are not
+/// the library's to change.
+///
+/// @param from  Name of the function at the one end; NULL for the host.
+/// @param to  Name of the function at the other; NULL for host memory.
+/// @param bytes  The size: a power of two from 128 to 4096.
+/// @return The number of ports; or a negative number of errno.h, such as -EOPNOTSUPP if a port does
+/// not support the size: then nothing is changed.
+///
+/// # Safety
+/// `from` and `to` are NULL or end with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_session_set_max_payload(
+    session: *const crosslane_session,
+    from: *const c_char,
+    to: *const c_char,
+    bytes: u32,
+) -> c_int {
+    guard("crosslane_session_set_max_payload", || {
+        let session = handle::get::<SessionObject>(session)?;
+        // SAFETY: as the caller promises.
+        let (from, to) = unsafe { (path_end(&session, from)?, path_end(&session, to)?) };
+        Ok(set_max_payload_on_path(session.bus(), from, to, bytes)?.len() as c_int)
     })
 }

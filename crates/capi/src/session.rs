@@ -429,3 +429,31 @@ pub unsafe extern "C" fn crosslane_session_finish(session: *const crosslane_sess
         Ok(0)
     })
 }
+
+/// Resets a card: through the kernel or its server, or in a lab by taking its link down and up
+/// again. Transfers in flight are lost, and the card has to be opened anew.
+///
+/// @param index  Number of the card, from 0 on.
+/// @return 0; -EBUSY if the card is open as a device: close it before; or another negative number
+/// of errno.h.
+///
+/// # Safety
+/// Any value is safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn crosslane_session_reset(
+    session: *const crosslane_session,
+    index: usize,
+) -> c_int {
+    guard("crosslane_session_reset", || {
+        let object = handle::get::<SessionObject>(session)?;
+        object.check_card(index)?;
+        let card = &object.session.inner().cards()[index];
+        if object.devices.borrow().contains(&index) {
+            let sentence =
+                format!("cannot reset {}: it is open as a device; close that before", card.name);
+            return Err(Failure::new(ErrorKind::Busy, sentence));
+        }
+        object.run(object.session.inner().reset(card.function))?;
+        Ok(0)
+    })
+}

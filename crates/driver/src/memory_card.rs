@@ -148,9 +148,17 @@ impl MemoryCard {
     /// # Errors
     /// The card does not answer.
     pub async fn drain_fifo(&self) -> Result<Vec<u8>> {
+        self.take_fifo(u32::MAX).await
+    }
+
+    /// Takes at most so many bytes out of the FIFO, oldest first.
+    ///
+    /// # Errors
+    /// The card does not answer.
+    pub async fn take_fifo(&self, most: u32) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         // Bytes pushed meanwhile are left for the next call.
-        for _ in 0..self.read(map::FIFO_LEVEL).await? {
+        for _ in 0..self.read(map::FIFO_LEVEL).await?.min(most) {
             let word = self.read(map::FIFO_POP).await?;
             if map::fifo_pop::VALID.get(word) == 0 {
                 break;

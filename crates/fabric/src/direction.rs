@@ -425,7 +425,7 @@ impl Direction {
     /// Sets the limits that follow from the receiving port's configuration.
     pub fn set_limits(&mut self, ack: Habit, update_fc: Habit, max_payload_bytes: u32) {
         self.receiver.ack = ack;
-        self.receiver.update_fc = update_fc;
+        self.receiver.set_update_fc(update_fc);
         self.receiver.max_payload_bytes = max_payload_bytes;
         self.receiver.largest_data = u64::from(max_payload_bytes / DATA_CREDIT_BYTES);
         self.receiver.next_due_ps = self.receiver.next_due_ps.min(self.receiver.next_event_ps());

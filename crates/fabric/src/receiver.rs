@@ -217,7 +217,7 @@ impl Pool {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub ack: Habit,
-    pub update_fc: Habit,
+    update_fc: Habit,
     /// The buffer of each class.
     pub pools: [Pool; 3],
     /// Max_Payload_Size of the port, bytes, and data credits of one largest TLP.
@@ -314,6 +314,14 @@ impl Receiver {
         }
         self.update_due_ps = u64::MAX;
         self.next_due_ps = self.next_event_ps();
+    }
+
+    /// Sets the limits for returning freed credits; those that wait may then wait longer.
+    pub fn set_update_fc(&mut self, update_fc: Habit) {
+        self.update_fc = update_fc;
+        if self.waiting != 0 {
+            self.update_due_ps = self.update_due_ps.max(self.first_update_timer().1);
+        }
     }
 
     /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether deferred work has piled up.

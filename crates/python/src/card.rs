@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use crosslane::driver::{
-    Buffer as Registered, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel,
-    DescriptorSource, Notification, StreamSource, Target, Transfer as Posted,
+    Buffer as Registered, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource,
+    Notification, StreamSource, Target, Transfer as Posted,
 };
 use crosslane::host::{Bus, PageSize};
 use crosslane::open::AnyMemory;
@@ -23,9 +23,6 @@ use crate::session::{Owner, Shared};
 use crate::transfer::{Asked, Memory, Transfer, part_of, seconds};
 use crate::window::{Part, Window};
 
-/// Seconds after which a transfer has failed, unless the caller says another time.
-pub const DEADLINE_SECONDS: f64 = 10.0;
-
 /// An open card.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Card {
@@ -37,13 +34,18 @@ pub struct Card {
     address: String,
 }
 
-/// A transfer that is asked for: its channel, its address in the card, its level and its deadline.
-struct Job {
+/// A transfer that is asked for.
+pub struct Job {
     kind: ChannelKind,
     number: u8,
-    address: Option<u64>,
-    level: CompletionLevel,
-    deadline: f64,
+    /// Address in the card's memory; none for its stream.
+    pub address: Option<u64>,
+    /// Level to wait for.
+    pub level: CompletionLevel,
+    /// Seconds after which it has failed.
+    pub deadline: f64,
+    /// Whether it has an interrupt.
+    pub reported: bool,
 }
 
 impl Card {
@@ -101,7 +103,7 @@ impl Card {
         };
         let posted = self.shared.call(py, |state| {
             let transfer = Posted::new(target, state.bus().after(deadline));
-            state.post(key, transfer.with_level(job.level), None)
+            state.post_by(key, transfer.with_level(job.level), None, job.reported)
         })?;
         if job.level == CompletionLevel::Accepted {
             // The card may still read it when the outcome is known.
@@ -178,10 +180,12 @@ impl Card {
         Ok(Buffer::new(&self.shared, Owner::Card(self.index), &memory, registered)?)
     }
 
-    /// Posts a transfer of data to the card: to its stream, or to an address of its memory. Data
-    /// may be memory of another card.
+    /// Posts a transfer of data to the card: to its stream, or to an address of its memory. It
+    /// fails if it is not complete `deadline` seconds from now. Data that are memory of another
+    /// card are read past the host. One that is not `reported` has no interrupt: on a channel with
+    /// interrupts its end is noticed with that of the next transfer that has one.
     #[pyo3(signature = (data, address = None, *, start = 0, stop = None, channel = 0, level = None,
-                        deadline = DEADLINE_SECONDS))]
+                        deadline = 10.0, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
         &self,
@@ -193,27 +197,26 @@ impl Card {
         channel: u8,
         level: Option<&str>,
         deadline: f64,
+        reported: bool,
     ) -> PyResult<Transfer> {
         let level = level_of(level, CompletionLevel::Visible)?;
-        let job = Job { kind: ChannelKind::H2c, number: channel, address, level, deadline };
+        let job =
+            Job { kind: ChannelKind::H2c, number: channel, address, level, deadline, reported };
         if let Ok(memory) = data.cast::<PeerMemory>() {
-            if address.is_some() {
-                let problem = "memory of another card goes to the stream: it takes no address";
-                return Err(Failure::argument(problem).into());
-            }
             let part = part_of(memory.get().nbytes(), start, stop)?;
             let (key, _) = self.key(&job);
-            return memory.get().read(py, &self.shared, key, part, level, deadline);
+            return memory.get().read(py, &self.shared, key, part, &job);
         }
         let asked = self.asked(data, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
         self.post(py, &job, Memory::source(&self.shared, &asked, lend)?)
     }
 
-    /// Posts a transfer of data from the card: from its stream, or from an address of its memory.
+    /// Posts a transfer from the card: from its stream, or from an address of its memory. The data
+    /// are in `target` when the transfer was waited for.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
     #[pyo3(signature = (target, address = None, *, start = 0, stop = None, channel = 0,
-                        level = None, deadline = DEADLINE_SECONDS))]
+                        level = None, deadline = 10.0, reported = true))]
     #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
         &self,
@@ -225,6 +228,7 @@ impl Card {
         channel: u8,
         level: Option<&str>,
         deadline: f64,
+        reported: bool,
     ) -> PyResult<Transfer> {
         let level = level_of(level, CompletionLevel::Visible)?;
         if level == CompletionLevel::Accepted {
@@ -232,14 +236,18 @@ impl Card {
                            the transfer was waited for";
             return Err(Failure::unsupported(problem).into());
         }
-        let job = Job { kind: ChannelKind::C2h, number: channel, address, level, deadline };
+        let job =
+            Job { kind: ChannelKind::C2h, number: channel, address, level, deadline, reported };
         let asked = self.asked(target, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)
     }
 
-    /// Sends packets from H2C channel 0: the objects of a sequence, or the parts of one object.
-    #[pyo3(signature = (data, *, lengths = None, users = None, deadline = DEADLINE_SECONDS))]
+    /// Sends packets to the card's stream, with one doorbell: the objects of a sequence, such as
+    /// the rows of an array, or the parts of one object that have these lengths, one behind the
+    /// other. `users` are the user bits (`tuser`) of all, or of each. The transfer ends with the
+    /// last of them.
+    #[pyo3(signature = (data, *, lengths = None, users = None, deadline = 10.0))]
     fn send_packets(
         &self,
         data: &Bound<'_, PyAny>,
@@ -251,7 +259,8 @@ impl Card {
         packets::send(data, lengths, users, channel, deadline)
     }
 
-    /// Posts places for packets of C2H channel 0.
+    /// Posts places for packets of the card's stream. A packet that is longer than a place goes on
+    /// in the next one.
     #[pyo3(signature = (places = 64, place_bytes = 2048))]
     fn packet_receiver(
         &self,
@@ -264,7 +273,7 @@ impl Card {
     }
 
     /// Posts a copy within the card's memory.
-    #[pyo3(signature = (source, target, bytes, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (source, target, bytes, *, deadline = 10.0))]
     fn copy(
         &self,
         py: Python<'_>,
@@ -282,7 +291,8 @@ impl Card {
         Ok(Transfer::new(&self.shared, posted, bytes, None))
     }
 
-    /// Connects a peer channel of this card to a receive queue of another card.
+    /// Connects a peer channel of this card to a receive queue of another card of the session.
+    /// Without a path `PlanError` says why.
     #[pyo3(signature = (other, *, channel = 0, credits = true, policy = "stall"))]
     fn peer(
         &self,
@@ -298,8 +308,8 @@ impl Card {
         Peer::connect(py, &self.shared, key, other.index, credits, policy)
     }
 
-    /// Opens memory of another card, which this card can then read into its stream.
-    #[pyo3(signature = (other, bar = CARD_MEMORY_BAR))]
+    /// Opens memory of another card, which this card can then read.
+    #[pyo3(signature = (other, bar = 2))]
     fn peer_memory(
         &self,
         py: Python<'_>,
@@ -311,7 +321,8 @@ impl Card {
         PeerMemory::open(py, &self.shared, self.index, &name, of_card, bar)
     }
 
-    /// Opens a window into a BAR.
+    /// Opens a window into a BAR, or a part of one, that the host stores into and loads from.
+    /// `decoded_bytes` is what a FIFO decodes from its beginning.
     #[pyo3(signature = (bar, start = 0, stop = None, *, mapping = "uncached",
                         contents = "registers", decoded_bytes = 0))]
     #[expect(clippy::too_many_arguments, reason = "options of a window, by name")]
@@ -348,10 +359,14 @@ impl Card {
         self.shared.call(py, |state| state.route(self.index, c2h, peer))
     }
 
-    /// Sets how a channel is opened; one that is open is closed before.
+    /// Sets how a channel is opened, which its first transfer does. One that is open is closed
+    /// before. With `packets` H2C 0 sends packets, and C2H 0 receives them; `drop_packets` there
+    /// drops and counts those that find no place, which wait otherwise. With `command_port` peer
+    /// channel 0 is for `Peer.command` and `Peer.ping_pong`. With `oversize` `payload_bytes` are
+    /// used even beyond Max_Payload_Size; the ports that detect it are in the error's `ports`.
     #[pyo3(signature = (kind, number = 0, *, ring_entries = None, table = false, notify = "poll",
                         payload_bytes = None, relaxed_ordering = false, packets = false,
-                        drop_packets = false))]
+                        drop_packets = false, command_port = false, oversize = false))]
     #[expect(clippy::too_many_arguments, reason = "options of a channel, by name")]
     fn set_channel(
         &self,
@@ -365,15 +380,25 @@ impl Card {
         relaxed_ordering: bool,
         packets: bool,
         drop_packets: bool,
+        command_port: bool,
+        oversize: bool,
     ) -> PyResult<()> {
         let options = ChannelOptions::default();
-        let descriptors = match (table, ring_entries) {
-            (true, Some(_)) => {
+        let descriptors = match (table, command_port, ring_entries) {
+            (true, true, _) => {
+                let problem = "a channel has its descriptors from a table or from the command port";
+                return Err(Failure::argument(problem).into());
+            }
+            (true, _, Some(_)) => {
                 return Err(Failure::argument("a table has no ring_entries").into());
             }
-            (true, None) => DescriptorSource::Table,
-            (false, None) => options.descriptors,
-            (false, Some(entries)) => DescriptorSource::Ring { entries },
+            (_, true, Some(_)) => {
+                return Err(Failure::argument("the command port has no ring_entries").into());
+            }
+            (true, false, None) => DescriptorSource::Table,
+            (false, true, None) => DescriptorSource::CommandPort,
+            (false, false, None) => options.descriptors,
+            (false, false, Some(entries)) => DescriptorSource::Ring { entries },
         };
         let notification = match notify {
             "poll" => Notification::Poll,
@@ -389,7 +414,8 @@ impl Card {
             .with_payload_bytes(payload_bytes)
             .with_relaxed_ordering(relaxed_ordering)
             .with_packets(packets)
-            .with_drop_packets(drop_packets);
+            .with_drop_packets(drop_packets)
+            .with_oversize(oversize);
         let key = self.channel(kind_of(kind)?, number);
         self.shared.call(py, |state| state.set_options(key, options))
     }
@@ -464,7 +490,15 @@ impl Card {
         })
     }
 
-    /// Resets the card; transfers in flight are lost.
+    /// Time of the engine, in its clocks.
+    fn time_clocks(&self, py: Python<'_>) -> PyResult<u64> {
+        self.shared.call(py, |state| {
+            let device = state.device(self.index)?;
+            state.run(device.time_clocks())
+        })
+    }
+
+    /// Resets the card: transfers in flight are lost, and it is opened anew when it is used.
     fn reset(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.call(py, |state| state.reset(self.index))
     }

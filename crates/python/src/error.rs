@@ -2,6 +2,7 @@
 //! Errors of the Rust crates as exceptions of the Python package, which have the same names.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crosslane::bench::BenchError;
@@ -45,6 +46,8 @@ pub enum Detail {
     Bytes(u64),
     /// A word.
     Word(String),
+    /// Words by their names.
+    Words(BTreeMap<String, String>),
 }
 
 impl Failure {
@@ -158,7 +161,10 @@ impl From<DriverError> for Failure {
 impl From<TransferError> for Failure {
     fn from(error: TransferError) -> Self {
         let (moved, total) = (Detail::Bytes(error.moved_bytes), Detail::Bytes(error.total_bytes));
-        let details = vec![("moved_bytes", moved), ("total_bytes", total)];
+        let ports = error.fault.detected().iter();
+        let ports = ports.map(|found| (found.port.clone(), found.errors.clone())).collect();
+        let details =
+            vec![("moved_bytes", moved), ("total_bytes", total), ("ports", Detail::Words(ports))];
         let (kind, message) = (error.kind(), error.to_string());
         Self::Said { class: "TransferError", kind, message, details }
     }

@@ -135,7 +135,8 @@ impl Operation {
         Ok(self.outcome(py)?.ok_or_else(pending)?)
     }
 
-    /// Runs the lab until it has ended, at most until a time, and returns its result.
+    /// Runs the lab until it has ended, at most until a time; then `DeadlineError`. For labs beside
+    /// which no simulator runs.
     #[pyo3(signature = (until_ps = None))]
     fn wait(&self, py: Python<'_>, until_ps: Option<u64>) -> PyResult<Py<PyAny>> {
         let progress = &self.progress;
@@ -165,7 +166,7 @@ impl Operation {
     }
 }
 
-/// A host of a running lab.
+/// A host of a running lab: its processor's accesses, memory for devices, interrupts.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Host {
     live: Arc<Live>,
@@ -226,7 +227,8 @@ impl Host {
 
 #[pymethods]
 impl Host {
-    /// Functions below it, as it has enumerated them.
+    /// Functions below it, as it has enumerated them: name, id, kind and placed BARs (number,
+    /// address, bytes).
     #[getter]
     fn functions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let bus = self.bus.clone();
@@ -273,7 +275,7 @@ impl Host {
         })
     }
 
-    /// Stores bytes behind a BAR, with stores of `width` bytes.
+    /// Stores bytes behind a BAR, `width` at a time. It ends when they have left the core.
     #[pyo3(signature = (endpoint, bar, offset, data, *, width = 4, combined = false))]
     #[expect(clippy::too_many_arguments, reason = "options of a store, by name")]
     fn store(

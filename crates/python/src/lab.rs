@@ -89,7 +89,8 @@ impl Lab {
 
 #[pymethods]
 impl Lab {
-    /// Loads a lab: a shipped one by its name, a file by its path, or the text of a lab file.
+    /// Loads a shipped lab by its name (`NAME` or `NAME:VARIANT`), a file by its path, or the text
+    /// of a lab file, which `name` stands for in errors.
     #[staticmethod]
     #[pyo3(signature = (source, *, name = None))]
     fn load(py: Python<'_>, source: &Bound<'_, PyAny>, name: Option<&str>) -> PyResult<Self> {
@@ -232,7 +233,8 @@ impl Lab {
         loads(py, &text)
     }
 
-    /// Makes flows between generic requesters and memories, as `crosslane bench traffic`.
+    /// Flows between generic requesters and memories: `crosslane bench traffic`. A flow is
+    /// `FROM:TO:KIND:SIZE`, as `card0:host:write:4K`.
     #[pyo3(signature = (*flows, operations = None, outstanding = None, mps = None, window = None,
                         offset = 0, relaxed = false, random = false, write_combined = false,
                         shuffle = false, in_turn = false, seed = 1, why = true))]
@@ -318,7 +320,7 @@ impl Lab {
     }
 
     /// Measures single accesses and transfers, as `crosslane bench overhead`.
-    #[pyo3(signature = (card = None, *, rounds = 200, large = 4 << 20, seed = 1))]
+    #[pyo3(signature = (card = None, *, rounds = 200, large = 4194304, seed = 1))]
     fn overhead<'py>(
         slf: &Bound<'py, Self>,
         card: Option<String>,
@@ -330,8 +332,9 @@ impl Lab {
         Self::result(slf, move |place| run::overhead(place, &overhead, seed))
     }
 
-    /// Runs the lab step by step beside code outside of it, whose logic takes the place of
-    /// endpoints.
+    /// Runs the lab step by step beside code outside of it, whose logic takes the place of these
+    /// endpoints. BARs, MSI-X, credits and latencies are those of the lab file; all other endpoints
+    /// are generic.
     #[pyo3(signature = (*endpoints, seed = 1))]
     fn attach(&self, py: Python<'_>, endpoints: Vec<String>, seed: u64) -> PyResult<RunningLab> {
         running::attach(py, &self.lab, endpoints, seed)

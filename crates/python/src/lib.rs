@@ -62,6 +62,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bridge::BridgeBuffer>()?;
     module.add_class::<bridge::BridgeClient>()?;
     module.add_class::<bridge::BridgeCompleted>()?;
+    module.add_class::<bridge::BridgeReloaded>()?;
     module.add_class::<bridge::BridgeTransfer>()?;
     module.add_class::<bridge::RemoteCard>()?;
     module.add_class::<buffer::Buffer>()?;
@@ -79,6 +80,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<peer::Check>()?;
     module.add_class::<peer::Peer>()?;
     module.add_class::<peer::PeerMemory>()?;
+    module.add_class::<peer::PingPong>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<port::Port>()?;
     module.add_class::<port::Tlp>()?;

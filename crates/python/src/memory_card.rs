@@ -34,7 +34,8 @@ impl MemoryCard {
 
 #[pymethods]
 impl MemoryCard {
-    /// Takes the counters of what has reached it, which begin anew.
+    /// Counters of what has reached it, which begin anew: `beats`, written and read of each bank,
+    /// `sizes`, bytes, writes and reads by length, and those of the FIFO.
     fn take_metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let taken = self.card.call(py, |state, card| state.run(card.take_metrics()))?;
         let named = PyDict::new(py);

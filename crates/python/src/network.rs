@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::buffer::Buffer;
-use crate::card::DEADLINE_SECONDS;
 use crate::error::Failure;
 use crate::kept::leave;
 use crate::session::{Owner, Shared};
@@ -161,13 +160,13 @@ impl NetworkProcessor {
 
 #[pymethods]
 impl NetworkProcessor {
-    /// Enables a link, which then trains.
+    /// Enables a link, which then trains. Both ends must be enabled.
     fn enable_link(&self, py: Python<'_>, link: u8) -> PyResult<()> {
         self.call(py, |state, opened| state.run(opened.enable_link(link)))
     }
 
     /// Waits until a link is up.
-    #[pyo3(signature = (link, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (link, *, deadline = 10.0))]
     fn wait_link_up(&self, py: Python<'_>, link: u8, deadline: f64) -> PyResult<()> {
         let span = seconds("deadline", deadline)?;
         self.call(py, |state, opened| {
@@ -198,9 +197,10 @@ impl NetworkProcessor {
         Ok(Buffer::new(&self.session, self.owner(), &memory, registered)?)
     }
 
-    /// Posts a message that is sent: along a link, or to a node of the torus.
+    /// Posts a message along a link, or to a node of the torus. `deadline` is the longest wait for
+    /// a place for its request.
     #[pyo3(signature = (data, *, link = None, channel = 0, node = None, tag = 0, start = 0,
-                        stop = None, deadline = DEADLINE_SECONDS))]
+                        stop = None, deadline = 10.0))]
     #[expect(clippy::too_many_arguments, reason = "parts of a message, by name")]
     fn nget(
         &self,
@@ -223,7 +223,7 @@ impl NetworkProcessor {
 
     /// Makes room for a message: from a link, or from a node of the torus.
     #[pyo3(signature = (target, *, link = None, channel = 0, node = None, tag = 0, start = 0,
-                        stop = None, deadline = DEADLINE_SECONDS))]
+                        stop = None, deadline = 10.0))]
     #[expect(clippy::too_many_arguments, reason = "parts of a message, by name")]
     fn credit(
         &self,

@@ -11,7 +11,7 @@ use crate::card::Card;
 use crate::error::Failure;
 use crate::lab::{Lab, engine_kind};
 use crate::network::{NetworkProcessor, Words};
-use crate::plan::{Plan, function_name, plan};
+use crate::plan::{Plan, function_name, plan, set_max_payload};
 use crate::session::Shared;
 use crate::transfer::seconds;
 
@@ -22,7 +22,8 @@ pub struct Session {
     cards: Vec<Py<Card>>,
 }
 
-/// Opens cards by their name, or those of a lab that is at hand.
+/// Opens cards by their names: `lab:LAB`, `lab:LAB/ENDPOINT`, `vfio:ADDRESS`, `vfio-user:SOCKET`;
+/// or those of a lab, all of its first host or the one named by `endpoint`.
 #[pyfunction]
 #[pyo3(signature = (name, *, endpoint = None, engine = None, seed = 1))]
 pub fn open(
@@ -50,6 +51,9 @@ pub fn open(
                 .extract()
                 .map_err(|_| Failure::argument("a name, a list of names, or a Lab is expected"))?,
         };
+        if names.is_empty() {
+            return Err(Failure::argument("no names: at least one card is expected").into());
+        }
         let shown = names.join(", ");
         let engines = engine.unwrap_or_default();
         let opened = without_gil(py, || {
@@ -106,6 +110,15 @@ struct Moved(Opened);
 // SAFETY: no future was spawned in it, and nothing else refers to its cells.
 unsafe impl Send for Moved {}
 
+impl Session {
+    /// Returns the names of the functions at the ends of a path; none is host memory.
+    fn ends(&self, ends: [Option<&Bound<'_, PyAny>>; 2]) -> PyResult<[Option<String>; 2]> {
+        let [from, to] =
+            ends.map(|which| which.map(|which| function_name(&self.shared, which)).transpose());
+        Ok([from?, to?])
+    }
+}
+
 #[pymethods]
 impl Session {
     #[getter]
@@ -150,7 +163,8 @@ impl Session {
         self.shared.call(py, |state| state.sleep(span))
     }
 
-    /// Returns the path of writes from one function to another; `None` is host memory.
+    /// The path of writes between two functions, by card or by name in the tree; `None` is host
+    /// memory. Without a path `PlanError` says why.
     #[pyo3(signature = (from_ = None, to = None))]
     fn plan(
         &self,
@@ -158,14 +172,25 @@ impl Session {
         from_: Option<&Bound<'_, PyAny>>,
         to: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Plan> {
-        let name = |which: Option<&Bound<'_, PyAny>>| {
-            which.map(|which| function_name(&self.shared, which)).transpose()
-        };
-        let (from, to) = (name(from_)?, name(to)?);
+        let [from, to] = self.ends([from_, to])?;
         self.shared.call(py, |state| plan(state, from.as_deref(), to.as_deref()))
     }
 
-    /// Opens the network processor of a card, or of any function of a lab.
+    /// Sets Max_Payload_Size of every port of the path between two functions.
+    #[pyo3(signature = (bytes, from_ = None, to = None))]
+    fn set_max_payload(
+        &self,
+        py: Python<'_>,
+        bytes: u32,
+        from_: Option<&Bound<'_, PyAny>>,
+        to: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<String>> {
+        let [from, to] = self.ends([from_, to])?;
+        self.shared.call(py, |state| set_max_payload(state, from.as_deref(), to.as_deref(), bytes))
+    }
+
+    /// Opens a network processor; in a lab that of any host, so that one program acts for several
+    /// nodes.
     #[pyo3(signature = (function, *, buffers = "user", requests = "fastest", waiting = "polling"))]
     fn network_processor(
         &self,
@@ -183,7 +208,8 @@ impl Session {
         NetworkProcessor::open(py, &self.shared, &name, &words)
     }
 
-    /// In a lab, runs what the program has left, such as TLPs, to its end.
+    /// In a lab, runs what the program has left, such as TLPs, to its end, and raises errors that
+    /// ports have detected.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         self.shared.call(py, |state| state.finish())
     }

@@ -143,7 +143,8 @@ pub fn send(
     Ok(Transfer::new(session, posted, bytes, Some(memory)))
 }
 
-/// Places in registered memory that a card's packets are received into. A context manager.
+/// Places in registered memory that packets of a card's stream are received into, and that are
+/// posted again when their packets were taken. A context manager.
 #[pyclass(frozen, module = "crosslane")]
 pub struct PacketReceiver {
     session: Arc<Shared>,
@@ -218,7 +219,9 @@ impl Rows {
 
 #[pymethods]
 impl PacketReceiver {
-    /// Begins to wait for the next packets.
+    /// Waits for packets, and takes `most` at most: as bytes, or into the rows of an array of two
+    /// dimensions or more, one in each. A packet that is longer than a row is an error, and waits
+    /// for another call.
     #[pyo3(signature = (most = 64, *, into = None))]
     fn receive(
         &self,
@@ -276,7 +279,7 @@ impl PacketReceiver {
     }
 }
 
-/// A wait for packets. It can be awaited.
+/// A wait for packets. It can be awaited, and ends when there is one.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Reception {
     session: Arc<Shared>,
@@ -321,7 +324,8 @@ impl Reception {
         lock(&self.outcome).is_some()
     }
 
-    /// Waits for packets, at most `deadline` seconds of the card's clock.
+    /// Waits for packets, at most `deadline` seconds of the card's clock; then `DeadlineError` is
+    /// raised.
     #[pyo3(signature = (deadline = None))]
     fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<Py<PyList>> {
         if let Some(known) = self.known(py) {

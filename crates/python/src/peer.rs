@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use crosslane::driver::{
     Check as Found, CompletionLevel, Peer as Connection, PeerMemory as Opened, PeerOptions,
-    ReceiveQueuePolicy, Transfer as Posting,
+    PingPong as Measured, ReceiveQueuePolicy, Transfer as Posting,
 };
 use crosslane::host::Bus;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::card::{DEADLINE_SECONDS, level_of};
+use crate::card::{Job, level_of};
 use crate::error::Failure;
 use crate::kept::{Kept, leave};
 use crate::plan::Plan;
@@ -64,6 +64,37 @@ impl Check {
     }
 }
 
+/// Round trips of a ping-pong, as measured by the sender's hardware timer.
+#[pyclass(frozen, get_all, eq, module = "crosslane")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct PingPong {
+    /// Number of round trips.
+    rounds: u32,
+    /// Sum of their times, clocks of the engine.
+    sum_clocks: u64,
+    /// Shortest time, clocks.
+    least_clocks: u32,
+    /// Longest time, clocks.
+    most_clocks: u32,
+}
+
+impl From<Measured> for PingPong {
+    fn from(Measured { rounds, sum_clocks, least_clocks, most_clocks }: Measured) -> Self {
+        Self { rounds, sum_clocks, least_clocks, most_clocks }
+    }
+}
+
+#[pymethods]
+impl PingPong {
+    fn __repr__(&self) -> String {
+        let Self { rounds, sum_clocks, least_clocks, most_clocks } = self;
+        format!(
+            "PingPong(rounds={rounds}, sum_clocks={sum_clocks}, least_clocks={least_clocks}, \
+             most_clocks={most_clocks})"
+        )
+    }
+}
+
 impl Peer {
     /// Connects two cards of a session.
     pub fn connect(
@@ -103,8 +134,9 @@ impl Peer {
 
 #[pymethods]
 impl Peer {
-    /// Posts a transfer of so many bytes of the sender's stream to the receive queue.
-    #[pyo3(signature = (bytes, *, level = None, deadline = DEADLINE_SECONDS))]
+    /// Posts a transfer of bytes of the sender's stream. With credits it is complete when the peer
+    /// has taken them, else when they were sent.
+    #[pyo3(signature = (bytes, *, level = None, deadline = 10.0))]
     fn write(
         &self,
         py: Python<'_>,
@@ -123,6 +155,35 @@ impl Peer {
             state.post((self.key, false), transfer.with_level(level), Some(self.number))
         })?;
         Ok(Transfer::new(self.connection.session(), posted, bytes, None))
+    }
+
+    /// Has the circuit behind the sender's engine write so many bytes of the sender's stream to the
+    /// receive queue, at the command port.
+    #[pyo3(signature = (bytes, *, deadline = 10.0))]
+    fn command(&self, py: Python<'_>, bytes: u32, deadline: f64) -> PyResult<Transfer> {
+        let span = seconds("deadline", deadline)?;
+        let posted = self.connection.call(py, |state, _| {
+            let until = state.bus().after(span);
+            state.command(self.key, (self.address, bytes), until, self.number)
+        })?;
+        Ok(Transfer::new(self.connection.session(), posted, bytes.into(), None))
+    }
+
+    /// Makes round trips with the other card, at the command port.
+    #[pyo3(signature = (bytes, rounds, *, deadline = 10.0))]
+    fn ping_pong(
+        &self,
+        py: Python<'_>,
+        bytes: u32,
+        rounds: u16,
+        deadline: f64,
+    ) -> PyResult<PingPong> {
+        let span = seconds("deadline", deadline)?;
+        let made = self.connection.call(py, |state, _| {
+            let until = state.bus().after(span);
+            state.ping_pong(self.key, (self.address, bytes), rounds, until)
+        })?;
+        Ok(made.into())
     }
 
     /// Starts comparing what the receive queue takes with the generator's pattern of a seed.
@@ -173,7 +234,7 @@ impl Peer {
     }
 }
 
-/// Memory behind a BAR of another card, which one card can read into its stream.
+/// Memory behind a BAR of another card, which one card can read into its stream or its memory.
 #[pyclass(frozen, module = "crosslane")]
 pub struct PeerMemory {
     memory: Kept<Opened>,
@@ -207,24 +268,28 @@ impl PeerMemory {
         Ok(Self { memory, number, reader, plan, size_bytes })
     }
 
-    /// Posts the read of a part into the stream of its reader.
+    /// Posts the read of a part into the stream of its reader, or to an address of its memory.
     pub fn read(
         &self,
         py: Python<'_>,
         session: &Arc<Shared>,
         key: ChannelKey,
         part: Range<u64>,
-        level: CompletionLevel,
-        deadline: f64,
+        job: &Job,
     ) -> PyResult<Transfer> {
         if !Arc::ptr_eq(session, self.memory.session()) || key.card != self.reader {
             return Err(Failure::argument("the memory was opened for another card").into());
         }
-        let span = seconds("deadline", deadline)?;
+        let span = seconds("deadline", job.deadline)?;
         let bytes = part.end - part.start;
         let posted = self.memory.call(py, |state, memory| {
-            let transfer = Posting::new(memory.target(part), state.bus().after(span));
-            state.post((key, false), transfer.with_level(level), Some(self.number))
+            let target = match job.address {
+                Some(address) => memory.target_in_card(part, address),
+                None => memory.target(part),
+            };
+            let transfer = Posting::new(target, state.bus().after(span)).with_level(job.level);
+            let line = (key, job.address.is_some());
+            state.post_by(line, transfer, Some(self.number), job.reported)
         })?;
         Ok(Transfer::new(session, posted, bytes, None))
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans: the path between two places, its expected rate, and why no faster path is used.
 
-use crosslane::driver::{PathEnd, Plan as Made};
+use crosslane::driver::{DriverError, PathEnd, Plan as Made, set_max_payload_on_path};
 use pyo3::prelude::*;
 
 use crate::card::Card;
@@ -84,15 +84,34 @@ pub fn function_name(session: &Shared, which: &Bound<'_, PyAny>) -> PyResult<Str
     Ok(which.extract::<String>().map_err(unknown)?)
 }
 
+/// Returns the end of a path; none is host memory.
+fn end(state: &State, name: Option<&str>) -> Result<PathEnd, Failure> {
+    Ok(match name {
+        Some(name) => PathEnd::Function(state.function(name)?.id),
+        None => PathEnd::HostMemory,
+    })
+}
+
 /// Makes the plan of writes between two functions; `None` is host memory.
 ///
 /// # Errors
 /// An unknown function, or no path.
 pub fn plan(state: &State, from: Option<&str>, to: Option<&str>) -> Result<Plan, Failure> {
-    let end = |name: Option<&str>| match name {
-        Some(name) => Ok(PathEnd::Function(state.function(name)?.id)),
-        None => Ok::<_, Failure>(PathEnd::HostMemory),
-    };
-    let made = Made::new(state.bus(), end(from)?, end(to)?);
-    Ok(Plan::from(&made.map_err(crosslane::driver::DriverError::from)?))
+    let made = Made::new(state.bus(), end(state, from)?, end(state, to)?);
+    Ok(Plan::from(&made.map_err(DriverError::from)?))
+}
+
+/// Sets Max_Payload_Size of every port of the path between two functions; returns their names.
+///
+/// # Errors
+/// An unknown function, no path, or a port that does not support it.
+pub fn set_max_payload(
+    state: &State,
+    from: Option<&str>,
+    to: Option<&str>,
+    bytes: u32,
+) -> Result<Vec<String>, Failure> {
+    let (from, to) = (end(state, from)?, end(state, to)?);
+    let set = set_max_payload_on_path(state.bus(), from, to, bytes);
+    Ok(set.map_err(DriverError::from)?)
 }

@@ -166,7 +166,7 @@ impl Tlp {
         Ok(Self::new(header, payload))
     }
 
-    /// Makes the refusal of this read.
+    /// The completion of this read with Unsupported Request, or Completer Abort.
     #[pyo3(signature = (*, completer, abort = false))]
     fn refusal(&self, completer: u16, abort: bool) -> PyResult<Self> {
         if self.header.kind != TlpKind::MemoryRead {
@@ -310,7 +310,7 @@ impl Tlp {
         self.header.attributes.id_based_ordering
     }
 
-    /// Time at which it reached the endpoint's logic, ps.
+    /// Time at which it reached the endpoint's logic; `None` if it has not arrived anywhere.
     #[getter]
     fn time_ps(&self) -> Option<u64> {
         self.arrived.map(|arrival| arrival.time.0)
@@ -397,7 +397,9 @@ fn which_of(word: &str) -> Result<Which, Failure> {
 
 #[pymethods]
 impl Port {
-    /// Takes the oldest TLP that has arrived and was not taken; `None` if there is none.
+    /// Takes the oldest TLP that has arrived and was not taken. Its receive buffer is freed, or
+    /// with `hold` kept until `release`. A completion is not handed out ahead of a posted request
+    /// that came before it.
     #[pyo3(signature = (which = "any", *, hold = false))]
     fn receive(&self, py: Python<'_>, which: &str, hold: bool) -> PyResult<Option<Tlp>> {
         let which = which_of(which)?;
@@ -440,14 +442,15 @@ impl Port {
         self.device(py, |device, _| Ok(device.waiting()))
     }
 
-    /// Whether a TLP of a class can be sent now.
+    /// Whether a TLP of a class can be sent now: without credits the queue fills.
     #[pyo3(signature = (class_ = "posted"))]
     fn room(&self, py: Python<'_>, class_: &str) -> PyResult<bool> {
         let class = class_of(class_)?;
         self.device(py, |_, port| Ok(OutsideDevice::has_room(class, port)))
     }
 
-    /// Sends a TLP, whose last byte leaves the core now.
+    /// Sends a TLP, whose last byte leaves the core now and whose first byte left it at `begun_ps`.
+    /// `PortError` says why it cannot be; its kind is `busy` where `room` is false.
     #[pyo3(signature = (tlp, *, begun_ps = None))]
     fn send(&self, py: Python<'_>, tlp: &Bound<'_, PyAny>, begun_ps: Option<u64>) -> PyResult<()> {
         let (header, payload) = match tlp.cast::<Tlp>() {

@@ -31,6 +31,8 @@ pub enum Posted {
     Transfer(LineKey, u64),
     /// A message of a network processor, by its number in the session.
     Message(u64),
+    /// A command of a card, by the card's number and its own in the session.
+    Command(usize, u64),
     /// The next packets of a receiver.
     Packets(PacketsKey),
 }

@@ -380,7 +380,7 @@ impl RunningLab {
         Ok(Host::new(Arc::clone(&self.live), id, name, bus))
     }
 
-    /// Runs the lab until a time, in picoseconds.
+    /// Runs the lab until a time: everything that happens up to then has happened.
     fn advance(&self, py: Python<'_>, until_ps: u64) -> PyResult<()> {
         self.live.call(py, |state| state.advance(Picoseconds(until_ps)))
     }
@@ -391,7 +391,8 @@ impl RunningLab {
         self.live.call(py, |state| Ok(state.now().0))
     }
 
-    /// Starts flows between the lab's own endpoints and memories, as those of `Lab.run`.
+    /// Starts flows between the lab's own endpoints and memories, as those of `Lab.run`. Flows to a
+    /// host get memory that nothing else has.
     #[pyo3(signature = (*flows, operations = None, outstanding = None, window = None,
                         relaxed = false, random = false))]
     #[expect(clippy::too_many_arguments, reason = "options of flows, by name")]

@@ -10,7 +10,6 @@ use crosslane::pcie::units::Picoseconds;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::card::DEADLINE_SECONDS;
 use crate::error::Failure;
 use crate::kept::Kept;
 use crate::session::Shared;
@@ -42,7 +41,7 @@ fn look_until<T>(
     }
 }
 
-/// The sending end of slots.
+/// The sending end of slots. A message has at most 47 B.
 #[pyclass(frozen, module = "crosslane")]
 pub struct SlotSender {
     sender: Kept<Mutex<Sender>>,
@@ -72,7 +71,7 @@ impl SlotSender {
     }
 
     /// Sends a message, once a slot is free.
-    #[pyo3(signature = (message, *, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (message, *, deadline = 10.0))]
     fn send(&self, py: Python<'_>, message: &Bound<'_, PyAny>, deadline: f64) -> PyResult<()> {
         let message = View::of(message)?.with(py, <[u8]>::to_vec);
         let missing = (deadline, "no slot was free");
@@ -114,7 +113,7 @@ impl SlotReceiver {
     }
 
     /// Waits for the next message, and frees its slot.
-    #[pyo3(signature = (*, deadline = DEADLINE_SECONDS))]
+    #[pyo3(signature = (*, deadline = 10.0))]
     fn receive<'py>(&self, py: Python<'py>, deadline: f64) -> PyResult<Bound<'py, PyBytes>> {
         let missing = (deadline, "no message has arrived");
         let message = look_until(py, self.receiver.session(), missing, || self.load(py))?;

@@ -2,6 +2,7 @@
 //! The opened session, and what was opened and posted in it.
 #![allow(unsafe_code)]
 
+mod commands;
 mod packets;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::call::until_signal;
 use crate::error::Failure;
 use crate::posted::{ChannelKey, Line, LineKey, Message, Outcome, Posted, Waited, outcome};
 
+use commands::Command;
 pub use packets::{Arrived, Receiver, STRIDE_BYTES};
 
 /// Turns of a coroutine after which time moves although another has still to be told of an end: it
@@ -53,6 +55,8 @@ pub struct State {
     options: BTreeMap<ChannelKey, ChannelOptions>,
     lines: BTreeMap<LineKey, Line>,
     messages: BTreeMap<u64, Message>,
+    /// Commands of the cards, by their numbers.
+    commands: BTreeMap<usize, Command>,
     processors: BTreeMap<u64, NetworkProcessor>,
     /// Cards whose memory space is enabled.
     enabled: BTreeSet<usize>,
@@ -70,6 +74,7 @@ impl State {
             options: BTreeMap::new(),
             lines: BTreeMap::new(),
             messages: BTreeMap::new(),
+            commands: BTreeMap::new(),
             processors: BTreeMap::new(),
             enabled: BTreeSet::new(),
             last: 0,
@@ -81,6 +86,7 @@ impl State {
     pub fn close(mut self, is_failed: bool) -> Result<(), Failure> {
         let mut closed = Ok(());
         self.messages.clear();
+        self.commands.clear();
         // Their links would never be quiet.
         for (_, processor) in std::mem::take(&mut self.processors) {
             closed = closed.and(self.run(processor.release()));
@@ -264,7 +270,8 @@ impl State {
         }
         let is_in_use = lines.values().any(uses);
         self.lines = lines;
-        settled.map(|()| is_in_use)
+        settled?;
+        Ok(is_in_use || self.commands_use(stands_on)?)
     }
 
     /// Posts a transfer. A channel that has stopped at a fault, which is that of an earlier
@@ -275,6 +282,17 @@ impl State {
         transfer: Transfer,
         stands_on: Option<u64>,
     ) -> Result<Posted, Failure> {
+        self.post_by(key, transfer, stands_on, true)
+    }
+
+    /// Posts a transfer as [`post`](Self::post) does, with an interrupt at its end or without.
+    pub fn post_by(
+        &mut self,
+        key: LineKey,
+        transfer: Transfer,
+        stands_on: Option<u64>,
+        is_reported: bool,
+    ) -> Result<Posted, Failure> {
         self.check_no_packets(key)?;
         self.line(key)?;
         let State { session, lines, .. } = self;
@@ -282,10 +300,14 @@ impl State {
         let channel = &mut line.channel;
         let posted = pin!(async {
             let transfer = std::slice::from_ref(&transfer);
-            match channel.post(transfer).await {
+            let post = async |channel: &mut Channel| match is_reported {
+                true => channel.post(transfer).await,
+                false => channel.post_unreported(transfer).await,
+            };
+            match post(channel).await {
                 Err(DriverError::Stopped { .. }) => {
                     channel.restart().await?;
-                    channel.post(transfer).await
+                    post(channel).await
                 }
                 posted => posted,
             }
@@ -315,6 +337,7 @@ impl State {
         let waited = match posted {
             Posted::Transfer(key, ticket) => self.wait_transfer(key, ticket, until)?,
             Posted::Message(number) => self.wait_message(number, until)?,
+            Posted::Command(card, number) => self.wait_command(card, number, until)?,
             Posted::Packets(key) => {
                 return self.wait_packets(key, until.unwrap_or(Picoseconds::NEVER));
             }
@@ -385,6 +408,7 @@ impl State {
                 }
                 Ok(ended)
             }
+            Posted::Command(card, number) => self.command_known(card, number),
             Posted::Packets(key) => self.packets_known(key),
         }
     }
@@ -404,6 +428,7 @@ impl State {
                     message.ended = Some(outcome);
                 }
             }
+            Posted::Command(card, _) => self.keep_command(card, outcome),
             // They are kept where they were received.
             Posted::Packets(_) => {}
         }
@@ -419,6 +444,9 @@ impl State {
             }
             Posted::Message(number) => {
                 self.messages.remove(&number);
+            }
+            Posted::Command(card, _) => {
+                self.commands.remove(&card);
             }
             Posted::Packets(_) => {}
         }
@@ -436,7 +464,7 @@ impl State {
             Posted::Message(number) => {
                 self.messages.remove(&number);
             }
-            Posted::Packets(_) => {}
+            Posted::Command(..) | Posted::Packets(_) => {}
         }
     }
 
@@ -456,6 +484,9 @@ impl State {
                     message.is_awaited = is_awaited;
                 }
             }
+            Posted::Command(card, number) => {
+                self.set_command_awaited(card, number, is_awaited);
+            }
             Posted::Packets(key) => self.set_packets_awaited(key, is_awaited),
         }
     }
@@ -474,6 +505,10 @@ impl State {
                 let (processor, message) = self.message(number)?;
                 self.session.block_on(Message::look(processor, message))?
             }
+            Posted::Command(card, number) => {
+                self.look_at_command(card)?;
+                return self.command_known(card, number);
+            }
             Posted::Packets(key) => return self.look_at_packets(key),
         };
         if waited.is_some() {
@@ -488,6 +523,7 @@ impl State {
                 self.lines.get(&key).is_some_and(|line| line.open.contains_key(&ticket))
             }
             Posted::Message(number) => self.messages.contains_key(&number),
+            Posted::Command(card, _) => self.commands.contains_key(&card),
             Posted::Packets(key) => self.has_receiver(key),
         }
     }
@@ -502,8 +538,9 @@ impl State {
         }
         self.set_awaited(posted, true);
         let is_told = |message: &Message| message.is_awaited && message.ended.is_some();
-        let has_news =
-            self.lines.values().any(Line::has_news) || self.messages.values().any(is_told);
+        let has_news = self.lines.values().any(Line::has_news)
+            || self.messages.values().any(is_told)
+            || self.commands.values().any(Command::has_news);
         if turn == 0 || has_news && !turn.is_multiple_of(MOST_TURNS) {
             return Ok(None);
         }
@@ -516,10 +553,11 @@ impl State {
         enum End {
             Transfer(Posted, Outcome),
             Message(u64),
+            Command(usize, Outcome),
             Packets(LineKey, Result<Vec<ReceivedPacket>, TransferError>),
         }
         type Wait<'a> = Pin<Box<dyn Future<Output = End> + 'a>>;
-        let State { session, lines, messages, .. } = self;
+        let State { session, lines, messages, commands, .. } = self;
         let mut waits: Vec<Wait<'_>> = Vec::new();
         for (key, line) in lines.iter_mut() {
             let (key, first) = (*key, line.first_awaited());
@@ -546,6 +584,9 @@ impl State {
                 End::Message(*number)
             }));
         }
+        for (card, command) in Self::awaited_commands(commands) {
+            waits.push(Box::pin(async move { End::Command(card, command.first_end().await) }));
+        }
         let first = async { Ok::<_, Failure>(select_all(waits).await.0) };
         match session.block_on(until_signal(first))?? {
             End::Transfer(posted, outcome) => self.keep(posted, outcome),
@@ -554,6 +595,7 @@ impl State {
                 let ended = self.session.block_on(Message::look(processor, message))?;
                 self.keep(Posted::Message(number), ended.ok_or_else(closed)?);
             }
+            End::Command(card, outcome) => self.keep_command(card, outcome),
             End::Packets(key, came) => self.take_packets(key, came)?,
         }
         Ok(())
@@ -570,6 +612,7 @@ impl State {
                 }
             }
             Posted::Packets(_) => Ok(()),
+            Posted::Command(..) => Err(commands::no_cancel()),
             Posted::Message(number) => match self.message(number) {
                 Ok((processor, message)) => self.run(processor.cancel(message)),
                 Err(_) => Ok(()),
@@ -607,6 +650,7 @@ impl State {
         };
         let function = found.function;
         self.lines.retain(|(of, _), _| of.card != card);
+        self.commands.remove(&card);
         self.devices[card] = None;
         self.enabled.remove(&card);
         self.run(self.session.reset(function))

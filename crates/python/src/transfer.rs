@@ -251,7 +251,7 @@ impl Transfer {
                 let Done { bytes, posted, completed } = done;
                 // Of a batch of packets it is the outcome of the last one.
                 let bytes = match self.posted {
-                    Posted::Transfer(..) => self.bytes,
+                    Posted::Transfer(..) | Posted::Command(..) => self.bytes,
                     Posted::Message(_) | Posted::Packets(_) => bytes,
                 };
                 let completed = Completed { bytes, posted_ps: posted.0, completed_ps: completed.0 };
@@ -313,7 +313,8 @@ impl Transfer {
         lock(&self.outcome).is_some()
     }
 
-    /// Waits for the end of the transfer, at most `deadline` seconds of the card's clock.
+    /// Waits for its end, at most `deadline` seconds of the card's clock; it then goes on, and
+    /// `DeadlineError` is raised.
     #[pyo3(signature = (deadline = None))]
     fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<Completed> {
         if let Some(known) = self.known(py) {

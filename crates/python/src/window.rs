@@ -17,7 +17,7 @@ use crate::slots::{SlotReceiver, SlotSender};
 use crate::state::State;
 use crate::view::View;
 
-/// A window into a BAR of a card.
+/// A part of a BAR that the host stores into and loads from. A context manager.
 #[pyclass(frozen, module = "crosslane")]
 pub struct Window {
     window: Kept<Opened>,
@@ -104,7 +104,8 @@ impl Window {
         self.size_bytes
     }
 
-    /// Stores bytes, lowest address first.
+    /// Stores bytes, lowest address first: by the widest stores of the processor, or by those of
+    /// `width` bytes.
     #[pyo3(signature = (offset, data, *, width = None))]
     fn write(
         &self,
@@ -120,7 +121,7 @@ impl Window {
         })
     }
 
-    /// Pushes bytes into a FIFO.
+    /// Pushes bytes into a FIFO; write-combined in whole lines of 64 B.
     fn push(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let data = View::of(data)?.with(py, <[u8]>::to_vec);
         self.window.call(py, |state, window| state.run(window.push(&data)))

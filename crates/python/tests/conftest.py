@@ -69,9 +69,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def served(*arguments: str, network: str = "tls") -> Iterator[Server]:
+def served(
+    *arguments: str, network: str = "tls", device: str = "lab:sbdt:crosslane"
+) -> Iterator[Server]:
     """A bridge's server with a card of a lab, and more arguments of the program."""
-    command = [str(PROGRAM), "bridge", "serve", "--device", "lab:sbdt:crosslane"]
+    command = [str(PROGRAM), "bridge", "serve", "--device", device]
     command += ["--listen", "127.0.0.1:0", "--network", network, *arguments]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, stdout=pipe, stderr=null, text=True) as process:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hashlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -314,6 +316,157 @@ def test_a_cancelled_transfer_says_so(server: Server) -> None:
             assert caught.value.arrived_bytes < caught.value.total_bytes
 
 
+def interrupted(server: Server) -> tuple[bytes, int]:
+    """Data of which only the first bytes have arrived when their transfer was cancelled."""
+    # The server says every tenth of a second how far it is.
+    for size in (12, 48, 192):
+        data = os.urandom(size * MIB)
+        with crosslane.bridge(server.address, network="tls") as client:
+            transfer = client.card().to_card(data, 0)
+            while not transfer.arrived_bytes:
+                time.sleep(0.001)
+            transfer.cancel()
+            try:
+                transfer.wait()
+            except crosslane.BridgeError as error:
+                assert error.kind == "cancelled"
+                assert 0 < error.arrived_bytes < len(data)
+                return data, error.arrived_bytes
+    pytest.fail("every transfer was faster than its cancellation")
+
+
+def test_a_transfer_goes_on_where_one_has_failed(server: Server) -> None:
+    data, first = interrupted(server)
+    with crosslane.bridge(server.address, network="tls") as client:
+        card = client.card()
+        transfer = card.to_card(data, 0, first=first, checksum=True)
+        assert transfer.wait().bytes == len(data) - first
+        assert transfer.arrived_bytes == len(data)
+        # What is there already stays as it is.
+        back = bytearray(b"\x5a" * first + bytes(len(data) - first))
+        card.from_card(back, 0, first=first).wait()
+        assert back == b"\x5a" * first + data[first:]
+        with pytest.raises(crosslane.ArgumentError, match="cannot go on from byte 64"):
+            card.to_card(bytes(64), 0, first=64)
+        with pytest.raises(OverflowError):
+            card.to_card(bytes(64), 0, first=-1)
+        still_works(card)
+
+
+def test_stages_are_made_one_after_the_other(card: RemoteCard) -> None:
+    data, back = os.urandom(MIB), bytearray(MIB)
+    done = card.to_card(data, 0, naive=True).wait()
+    assert (done.bytes, done.report["mode"]) == (MIB, "Naive")
+    assert card.from_card(back, 0, naive=True, checksum=True).wait().report["mode"] == "Naive"
+    assert back == data
+    assert card.through_card(data, back, naive=True).wait().bytes == MIB
+    with pytest.raises(crosslane.ArgumentError, match="moves all data"):
+        card.to_card(data, 0, naive=True, first=1)
+
+
+def test_a_server_describes_itself(client: BridgeClient, card: RemoteCard) -> None:
+    card.to_card(bytes(4096), 0)
+    found = client.survey()
+    assert 0 < found["free_memory_bytes"] <= found["memory_bytes"]
+    (own,) = found["cards"]
+    assert (own["name"], own["kind"], own["outage"]) == ("fpga0", "engine", None)
+    assert own["moved_bytes"] >= 4096
+    assert own["transfers"] == 0
+    assert all(0 <= free <= own["slots"] for free in own["free_slots"])
+    with pytest.raises(crosslane.ArgumentError, match="a time in seconds"):
+        client.survey(deadline=-1)
+    busy = card.to_card(bytes(16 * MIB), 0)
+    with pytest.raises(crosslane.DeadlineError, match="not described itself"):
+        client.survey(deadline=0)
+    busy.wait()
+    client.close()
+    with pytest.raises(crosslane.ClosedError, match="the connection is closed"):
+        client.survey()
+
+
+#: Arguments: the folder, the program, and the image; the "board" is a lab behind a socket.
+PROGRAMMER = """#!/bin/sh
+grep -q good "$3" || { echo "it is no bitstream" >&2; exit 3; }
+[ -e "$1/pid" ] && kill -9 "$(cat "$1/pid")"
+rm -f "$1/card"
+"$2" lab serve kc705:crosslane --device kc705 --socket "$1/card" >"$1/log" 2>&1 &
+echo $! >"$1/pid"
+echo "$(wc -c <"$3") bytes, .${3##*.}"
+"""
+RELOAD_POLICY = """
+[[client]]
+name = "owner"
+key_file = "owner.key"
+[[client.allow]]
+card = "board"
+bytes = 0x4000_0000
+access = "read-write"
+[[client.allow]]
+card = "board"
+access = "reload"
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder whose name is short enough for a socket's, and for a line of the server's."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def test_a_card_is_reloaded_by_a_client(folder: Path) -> None:
+    key, policy, image = (folder / name for name in ("owner.key", "policy.toml", "design.bit"))
+    programmer = folder / "programmer"
+    key.write_text("1" * 64)
+    key.chmod(0o600)
+    policy.write_text(RELOAD_POLICY)
+    programmer.write_text(PROGRAMMER)
+    programmer.chmod(0o700)
+    image.write_bytes(b"a good design")
+    command = [str(programmer), str(folder), str(PROGRAM)]
+    subprocess.run([*command, str(image)], check=True, stdout=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while not (folder / "card").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        arguments = ["--policy", str(policy), "--reload-deadline", "20"]
+        arguments += ["--programmer", "board=" + " ".join(command)]
+        device = f"board=vfio-user:{folder / 'card'}"
+        with (
+            served(*arguments, device=device) as server,
+            crosslane.bridge(server.address, network="tls", name="owner", key=key) as client,
+        ):
+            card = client.card("board")
+            still_works(card)
+            done = card.reload(image).wait()
+            assert (done.bytes, done.said) == (13, "13 bytes, .bit")
+            assert done.sha256 == hashlib.sha256(b"a good design").digest()
+            assert "bytes=13" in repr(done)
+            assert done.seconds > 0
+            still_works(card)
+
+            async def reload() -> crosslane.BridgeReloaded:
+                return await card.reload(bytearray(b"good, too"), ending="rbf")
+
+            assert asyncio.run(reload()).said == "9 bytes, .rbf"
+            wrong: list[tuple[Callable[[], object], str]] = [
+                (lambda: card.reload(Path("/no/such")), "/no/such: No such file"),
+                (lambda: card.reload(b""), "at least one"),
+                (lambda: card.reload(image, deadline=-1), "a time in seconds"),
+                (lambda: card.reload("design.bit"), "no bytes"),  # type: ignore[arg-type]
+            ]
+            for call, words in wrong:
+                with pytest.raises(crosslane.ArgumentError, match=words):
+                    call()
+            with pytest.raises(crosslane.BridgeError, match="ending"):
+                card.reload(image, ending="../sh").wait()
+            still_works(card)
+            with pytest.raises(crosslane.BridgeError, match="it is no bitstream"):
+                card.reload(b"a bad one").wait()
+    finally:
+        os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+
+
 def test_a_signal_ends_a_wait(card: RemoteCard) -> None:
     transfer = card.to_card(bytes(64 * MIB), 0)
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -346,6 +499,7 @@ def test_a_closed_client_is_refused(server: Server) -> None:
     assert ended.wait().bytes == 1
     calls: list[Callable[[], object]] = [
         transfer.wait,
+        lambda: card.reload(b"x"),
         lambda: next(transfer.__await__()),
         lambda: card.to_card(b"x", 0),
         lambda: card.from_card(bytearray(4), 0),

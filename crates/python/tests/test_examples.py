@@ -6,12 +6,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import crosslane
 import pytest
-from conftest import mpirun, served
+from conftest import blocks, mpirun, served
 
 EXAMPLES = Path(__file__).parents[3] / "examples/python"
 NOTEBOOK = EXAMPLES / "what_will_my_topology_give.ipynb"
@@ -24,6 +26,25 @@ def executed() -> Any:
     from notebook import executed
 
     return executed(NOTEBOOK)
+
+
+def test_the_guide_runs(numpy: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pieces = blocks("docs/python.md", "python")
+    elsewhere = [it for it in pieces if "node7" in it or "another" in it]
+    assert len(pieces) == 8 and len(elsewhere) == 2
+    # What its prose has before the code.
+    names = {"crosslane": crosslane, "numpy": numpy}
+    names |= {"data": numpy.arange(1024, dtype="u1"), "back": numpy.zeros(1024, dtype="u1")}
+    names["executor"] = ThreadPoolExecutor()
+    for piece in pieces:
+        if piece not in elsewhere:
+            own = {**names, "lab": crosslane.Lab.load("minimal")}
+            exec(piece, own)
+            if "route(" in piece:
+                assert (own["back"] == names["data"]).all()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("3642.26") and "limited by the link card0" in printed[0]
+    assert printed[-1].startswith("<crosslane.Tlp MWr")
 
 
 def test_notebook_shows_what_it_gives(executed: Any) -> None:

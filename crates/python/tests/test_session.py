@@ -225,6 +225,8 @@ def test_bad_names_are_errors() -> None:
         assert isinstance(caught.value, crosslane.Error)
     with pytest.raises(crosslane.LabError):
         crosslane.open("lab:no-such-lab")
+    with pytest.raises(crosslane.ArgumentError, match="no names"):
+        crosslane.open([])
     with (
         crosslane.open(MEMORY_CARD) as session,
         pytest.raises(crosslane.ArgumentError, match="there is no card nothing; there are kc705"),

@@ -177,8 +177,9 @@ def test_workloads_are_swept() -> None:
 
 def test_wrong_grids_are_refused() -> None:
     lab = Lab.load("minimal")
-    with pytest.raises(crosslane.ArgumentError, match="either 'flow' or 'bench'"):
+    with pytest.raises(crosslane.ArgumentError, match="either 'flow' or 'bench'") as refused:
         sweep(lab, {"size": [1]})
+    assert refused.value.kind == "invalid_argument"
     with pytest.raises(crosslane.SweepError, match="no values"):
         sweep(lab, {"flow": []})
     with pytest.raises(crosslane.SweepError, match="at most 10000"):

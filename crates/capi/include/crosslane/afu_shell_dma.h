@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The DMA call of the sbdt paper and its remote call over crosslane.h, with their parameters (Listings 1
-// and 2); the server's side is `crosslane bridge serve`. The paper leaves the values of its types to the vendor's library; these are that library's where it has them.
+// The DMA call of the sbdt paper and its remote call over crosslane.h, with their parameters
+// (Listings 1 and 2); the server's side is `crosslane bridge serve`. The paper leaves the values of
+// its types to the vendor's library; these are that library's where it has them.
 #ifndef CROSSLANE_AFU_SHELL_DMA_H
 #define CROSSLANE_AFU_SHELL_DMA_H
 

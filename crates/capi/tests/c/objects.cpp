@@ -51,6 +51,65 @@ static void moves_data(crosslane::session &session) {
 	CHECK(!moved);
 }
 
+static void circuits_write(crosslane::session &session) {
+	auto one = session.device(0), other = session.device(1);
+	auto there = one.connect(other), back = other.connect(one);
+	auto attr = crosslane::sized<crosslane_channel_attr>();
+	attr.flags = CROSSLANE_CHANNEL_COMMAND_PORT;
+	auto near = one.channel(CROSSLANE_PEER, 0, &attr), far = other.channel(CROSSLANE_PEER, 0, &attr);
+	const auto before = one.time_clocks();
+	there.command(BYTES);
+	there.command_wait();
+	CHECK(one.time_clocks() > before);
+	other.route(CROSSLANE_SOURCE_GENERATOR,
+		    CROSSLANE_SOURCE_RECEIVE_QUEUE + there.describe().receive_queue);
+	back.command(128 * 3);
+	const auto made = there.ping_pong(128, 3);
+	CHECK(made.rounds == 3 && made.least_clocks > 0);
+	back.command_wait();
+	near.close();
+	far.close();
+}
+
+static void some_have_no_interrupt(crosslane::session &session) {
+	auto device = session.device(0);
+	auto buffer = device.buffer(BYTES);
+	auto channel = device.channel(CROSSLANE_C2H);
+	channel.post_unreported({crosslane::transfer(buffer, BYTES / 2, 5)});
+	CHECK(channel.wait().front().wr_id == 5);
+	channel.close();
+	auto attr = crosslane::sized<crosslane_channel_attr>();
+	attr.flags = CROSSLANE_CHANNEL_OVERSIZE;
+	attr.payload_bytes = 256;
+	auto lossy = device.channel(CROSSLANE_C2H, 0, &attr);
+	bool is_caught = false;
+	try {
+		lossy.run(crosslane::transfer(buffer, BYTES));
+	} catch (const crosslane::error &error) {
+		is_caught = error.ports().find("fatal error") != std::string::npos;
+	}
+	CHECK(is_caught);
+}
+
+// What has no class is closed all the same.
+static void handles_close_themselves() {
+	crosslane::session session("lab:aws-f1/f1");
+	using crosslane::memory_card;
+	auto card = crosslane::opened<memory_card>(crosslane_memory_card_open, session.get(), "f1");
+	char byte = 0;
+	CHECK(crosslane::check(crosslane_memory_card_drain(card.get(), &byte, 1)) == 0);
+	card.close();
+	session.reset(0);
+	bool is_caught = false;
+	try {
+		crosslane::opened<crosslane::bridge>(crosslane_bridge_connect, "nowhere", nullptr);
+	} catch (const crosslane::error &error) {
+		is_caught = error.code() < 0;
+	}
+	CHECK(is_caught);
+	session.close();
+}
+
 static void packets_come_back() {
 	crosslane::session session("lab:minimal/card0");
 	auto device = session.device();
@@ -104,10 +163,14 @@ int main() {
 	crosslane::session session(names);
 	moves_data(session);
 	failures_are_exceptions(session);
+	circuits_write(session);
 	packets_come_back();
+	handles_close_themselves();
 	session.sleep(10);
 	CHECK(session.now_ps() > 0);
 	session.finish();
+	// Its port has detected an error, so it would not finish.
+	some_have_no_interrupt(session);
 	// Nothing is open any more.
 	session.close();
 	CHECK(!session);

@@ -247,8 +247,8 @@ static void bad_input(void) {
 	      "in packet mode drop packets");
 	attr.flags = CROSSLANE_CHANNEL_PACKETS | CROSSLANE_CHANNEL_TABLE;
 	FAILS(crosslane_channel_open(device, CROSSLANE_C2H, 0, &attr, &c2h), EINVAL, "need a ring");
-	attr.flags = 32;
-	FAILS(crosslane_channel_open(device, CROSSLANE_C2H, 0, &attr, &c2h), EINVAL, "flags 0x20");
+	attr.flags = 128;
+	FAILS(crosslane_channel_open(device, CROSSLANE_C2H, 0, &attr, &c2h), EINVAL, "flags 0x80");
 }
 
 static void an_engine_without_packets(void) {

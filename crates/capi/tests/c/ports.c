@@ -159,7 +159,20 @@ static void slots(void) {
 	OK(crosslane_slot_sender_destroy(sender));
 	OK(crosslane_window_close(combined));
 	OK(crosslane_window_close(uncached));
+	/* What is pushed into the FIFO is taken out of it, as much as there is room for. */
+	crosslane_window_attr fifo = {.size = sizeof fifo, .bar = 2, .bytes = 256, .decoded_bytes = 256};
+	fifo.contents = CROSSLANE_CONTENTS_FIFO;
+	OK(crosslane_window_open(session, "f1", &fifo, &uncached));
+	OK(crosslane_window_push(uncached, "in their order..", 16));
+	OK(crosslane_window_close(uncached));
+	CHECK(crosslane_memory_card_drain(card, into, 6) == 6 && memcmp(into, "in the", 6) == 0);
+	CHECK(crosslane_memory_card_drain(card, into, sizeof into) == 10);
+	CHECK(memcmp(into, "ir order..", 10) == 0);
+	CHECK(crosslane_memory_card_drain(card, into, sizeof into) == 0);
+	CHECK(crosslane_memory_card_drain(card, NULL, 0) == 0);
+	FAILS(crosslane_memory_card_drain(card, NULL, 1), EINVAL, "NULL");
 	OK(crosslane_memory_card_close(card));
+	FAILS(crosslane_memory_card_drain(card, into, 1), EBADF, "closed before");
 	OK(crosslane_session_close(session));
 }
 

@@ -6,5 +6,6 @@
 #[expect(dead_code, reason = "some is for the network's own tests")]
 mod authority;
 mod header;
+mod languages;
 mod library;
 mod programs;

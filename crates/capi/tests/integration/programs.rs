@@ -2,18 +2,22 @@
 //! C and C++ programs, compiled by every compiler of the machine with warnings as errors, against
 //! the installed library.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use crosslane::bridge::{Server, ServerOptions};
+use crosslane::bridge::{ImageFile, Reloader, Renewed, Server, ServerOptions};
+use crosslane::driver::Device;
 use crosslane::host::RdmaListener;
 use crosslane::network::{MachineClock, Network, Provider, Trust};
-use crosslane::open::{AnyRdma, Session};
+use crosslane::open::{AnyBus, AnyRdma, Session};
+use crosslane::pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server as VfioUserServer};
 use futures_channel::oneshot;
+use futures_util::future::LocalBoxFuture;
 
 use crate::authority::Authority;
 use crate::header::crate_folder;
@@ -118,12 +122,17 @@ fn bad_input_gets_a_sentence() {
     }
 }
 
+#[test]
+fn two_cards_command_read_and_are_reset() {
+    passes("peers.c");
+}
+
 /// Programs that close all that they open leave nothing behind; so does one that does not, but for
 /// its child, which leaves alone what it has inherited.
 #[test]
 fn sanitizers_find_nothing() {
     let c: Vec<&str> = C.iter().copied().chain(["-fsanitize=address,undefined"]).collect();
-    for name in ["transfers.c", "packets.c", "ports.c", "bad_input.c"] {
+    for name in ["transfers.c", "packets.c", "peers.c", "ports.c", "bad_input.c"] {
         let program = compiled("gcc", &c, &test_source(name), false);
         let mut command = started(&program);
         if name == "bad_input.c" {
@@ -225,6 +234,60 @@ fn programs_of_the_papers_run() {
     passes("ports.c");
 }
 
+/// Time of the servers' stages for a KiB, so that transfers of some MiB can be watched and stopped.
+const PACE: Picoseconds = Picoseconds::from_us(40);
+
+/// Opens the lab's card again in place of a program that reconfigures it.
+struct Again {
+    bus: AnyBus,
+    name: String,
+}
+
+impl Reloader for Again {
+    fn check(&self, card: &str) -> Result<(), String> {
+        if card == self.name { Ok(()) } else { Err(format!("{card} has no program for it")) }
+    }
+
+    fn file(&self, ending: &str) -> io::Result<Box<dyn ImageFile>> {
+        let file = tempfile::Builder::new().suffix(&format!(".{ending}")).tempfile()?;
+        Ok(Box::new(TemporaryFile(file)))
+    }
+
+    fn reload<'a>(
+        &'a self,
+        _card: &'a str,
+        image: Box<dyn ImageFile>,
+    ) -> LocalBoxFuture<'a, Result<Renewed, String>> {
+        Box::pin(async move {
+            let written = std::fs::read(image.path()).map_err(|error| error.to_string())?;
+            let ending = image.path().extension().unwrap_or_default().to_string_lossy();
+            let said = format!("{} bytes\n.{ending}", written.len());
+            let device = Device::open_by_name(self.bus.clone(), "kc705").await;
+            let card = device.map_err(|error| error.to_string())?.into();
+            Ok(Renewed { card, said })
+        })
+    }
+}
+
+/// An image that the server has written.
+struct TemporaryFile(tempfile::NamedTempFile);
+
+impl io::Write for TemporaryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl ImageFile for TemporaryFile {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 /// Runs a program, with the addresses of bridges' servers, each with a card of a lab.
 fn beside_servers(names: &[&str], program: impl FnOnce(Vec<String>) -> Command) -> Output {
     beside_servers_of(Provider::Tcp, &Trust::default(), names, program)
@@ -241,7 +304,7 @@ fn beside_servers_of(
     let served = names.iter().map(|name| -> Served {
         let (name, (tell, told)) = ((*name).to_owned(), mpsc::channel());
         let (stop, stopped) = oneshot::channel();
-        let trust = trust.clone();
+        let (trust, served_as) = (trust.clone(), name.clone());
         let thread = std::thread::spawn(move || {
             let session = Session::open("lab:kc705:crosslane").expect("a shipped lab");
             session.run_free(async {
@@ -250,9 +313,11 @@ fn beside_servers_of(
                 let network = network.expect("TCP works everywhere");
                 let cards = vec![(name, session.device(0).await.expect("an engine"))];
                 let rdma = AnyRdma::new(network, session.bus());
-                let options = ServerOptions::default();
+                // Everybody on it may reload the card.
+                let options = ServerOptions::default().with_closed_network(true).with_pace(PACE);
                 let server = Server::new(cards, rdma, clock, options, |_| {}).await;
-                let server = server.expect("a server");
+                let again = Again { bus: session.bus().clone(), name: served_as };
+                let server = server.expect("a server").with_reloader(again);
                 let listener = server.listen("127.0.0.1:0").await.expect("a free port");
                 tell.send(listener.address()).expect("it is waited for");
                 let end = async {
@@ -282,6 +347,17 @@ fn printed(output: &Output) -> [String; 2] {
 fn client_of_a_bridge_moves_memory() {
     let program = compiled("cc", &C, &test_source("bridge.c"), false);
     let output = beside_servers(&["card"; 2], |addresses| {
+        let mut command = started(&program);
+        command.args(addresses);
+        command
+    });
+    assert_eq!(printed(&output), ["passed\n", ""]);
+}
+
+#[test]
+fn client_of_a_bridge_watches_and_resumes() {
+    let program = compiled("cc", &C, &test_source("bridge_server.c"), false);
+    let output = beside_servers(&["card"], |addresses| {
         let mut command = started(&program);
         command.args(addresses);
         command

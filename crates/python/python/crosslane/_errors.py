@@ -30,6 +30,9 @@ def _again(cls: type[Error], message: str, kind: str, details: dict[str, Any]) -
 class ArgumentError(Error, ValueError):
     """An argument that cannot be used: a wrong value, memory that is read only or has gaps."""
 
+    def __init__(self, message: str, kind: str = "invalid_argument") -> None:
+        super().__init__(message, kind)
+
 
 class ClosedError(Error, ValueError):
     """Something that was closed, given back, or opened by the process that forked this one."""
@@ -77,6 +80,21 @@ class _MovedError(Error):
 
 class TransferError(_MovedError):
     """A failed transfer."""
+
+    #: Ports of its path that have detected errors, with these, as far as they are known.
+    ports: dict[str, str]
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "failed",
+        moved_bytes: int = 0,
+        total_bytes: int = 0,
+        ports: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message, kind, moved_bytes, total_bytes)
+        self.ports = ports or {}
+        self._details["ports"] = self.ports
 
 
 class NetworkError(_MovedError):

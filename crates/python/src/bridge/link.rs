@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self as told, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crosslane::bridge::messages::PeerTarget;
+use crosslane::bridge::messages::{PeerTarget, Survey};
 use crosslane::bridge::{
-    BridgeError, CardPlace, Client, Identity, MemoryPart, Outcome, Stage, TransferOptions,
+    BridgeError, CardPlace, Client, Identity, MemoryPart, Outcome, Reloaded, Stage, TransferOptions,
 };
 use crosslane::host::{
     Clock, DmaMemory, ErrorKind, PageSize, Rdma, RdmaRegion, RemoteAccess, lock,
@@ -50,6 +50,21 @@ pub enum Way {
     Through(MemoryPart<Region>, MemoryPart<Region>),
     /// Into the memory of a card of another server.
     Copy(PeerTarget),
+    /// An image that the card is reloaded with, with the ending of its name.
+    Reload(MemoryPart<Region>, String),
+    /// None: the server describes itself.
+    Survey,
+}
+
+/// Outcome of a request.
+#[derive(Clone)]
+pub enum Done {
+    /// Data were moved.
+    Moved(Outcome),
+    /// A card was reloaded.
+    Reloaded(Reloaded),
+    /// The server has described itself.
+    Surveyed(Survey),
 }
 
 /// A transfer as the caller wants it.
@@ -62,8 +77,8 @@ pub struct Wanted {
     pub bytes: u64,
     /// Time until the deadline.
     pub time: Duration,
-    /// Whether the server sums up the data, to be compared.
-    pub has_checksum: bool,
+    /// Its other settings.
+    pub options: TransferOptions,
     /// Memory that was lent for it.
     pub lent: Vec<Region>,
     /// Buffers that it uses.
@@ -80,7 +95,7 @@ pub enum Unfinished {
 }
 
 /// Outcome of a transfer.
-pub type Ended = Result<Outcome, Unfinished>;
+pub type Ended = Result<Done, Unfinished>;
 
 /// A posted transfer, as thread and Python code see it.
 pub struct Flight {
@@ -159,15 +174,15 @@ impl Drop for Job {
 type NetworkClient = Client<Network, MachineClock>;
 
 impl Job {
-    async fn make(&self, client: &NetworkClient) -> Result<Outcome, BridgeError> {
-        let Wanted { way, place, bytes, has_checksum, .. } = &self.wanted;
+    async fn make(&self, client: &NetworkClient) -> Result<Done, BridgeError> {
+        let Wanted { way, place, bytes, options, .. } = &self.wanted;
         let left = self.deadline.since(client.clock().now());
         if left == Picoseconds::ZERO {
             let why = "the deadline has passed before the transfers posted earlier had ended";
             let error = BridgeError::new(Stage::Request, ErrorKind::Timeout, why);
-            return Err(error.arrived(0, *bytes));
+            return Err(error.arrived(options.first, *bytes));
         }
-        let options = TransferOptions::default().with_time(left).with_checksum(*has_checksum);
+        let options = options.with_time(left);
         let progress = |bytes| self.flight.arrived.store(bytes, Ordering::Relaxed);
         let (outcome, near) = match way {
             Way::To(from) => (client.put(from, place, &options, progress).await?, Some(from)),
@@ -179,18 +194,23 @@ impl Job {
             Way::Copy(peer) => {
                 (client.copy(place, peer.clone(), *bytes, &options, progress).await?, None)
             }
+            Way::Reload(image, ending) => {
+                let done = client.reload(&place.card, image, ending, left, progress).await?;
+                return Ok(Done::Reloaded(done));
+            }
+            Way::Survey => return client.survey().await.map(Done::Surveyed),
         };
         near.map_or(Ok(()), |near| outcome.check(near))?;
         progress(*bytes);
-        Ok(outcome)
+        Ok(Done::Moved(outcome))
     }
 
     /// Makes the transfer, or has it cancelled.
-    async fn run(&mut self, client: &NetworkClient) -> Result<Outcome, BridgeError> {
+    async fn run(&mut self, client: &NetworkClient) -> Result<Done, BridgeError> {
         let (_, never) = oneshot::channel();
         let mut cancelled = std::mem::replace(&mut self.cancelled, never);
         if matches!(cancelled.try_recv(), Ok(Some(()))) {
-            return Err(self.was_cancelled(Stage::Request, 0));
+            return Err(self.was_cancelled(Stage::Request, self.wanted.options.first));
         }
         match select(pin!(self.make(client)), cancelled).await {
             Either::Left((outcome, _)) => outcome,
@@ -439,6 +459,37 @@ impl Link {
         spare.extend(memory.into_iter().take(room));
     }
 
+    /// Asks the server to describe itself, and waits for its answer, which comes after the ends of
+    /// the transfers posted earlier.
+    ///
+    /// # Errors
+    /// A closed connection, a server that does not answer in time, and signals.
+    pub fn survey(&self, time: Duration) -> Result<Survey, Failure> {
+        let wanted = Wanted {
+            way: Way::Survey,
+            place: CardPlace { card: String::new(), address: 0 },
+            bytes: 0,
+            time,
+            options: TransferOptions::default(),
+            lent: Vec::new(),
+            in_use: Vec::new(),
+        };
+        let flight = self.post(wanted)?;
+        let end = Instant::now() + time;
+        loop {
+            match flight.wait(SIGNALS.min(end.saturating_duration_since(Instant::now()))) {
+                Some(Ok(Done::Surveyed(survey))) => return Ok(survey),
+                Some(Err(Unfinished::Failed(error))) => return Err(error.into()),
+                Some(Ok(_) | Err(Unfinished::Closed)) => return Err(self.closed()),
+                None if Instant::now() >= end => {
+                    let problem = "the server has not described itself by the deadline";
+                    return Err(Failure::deadline(format!("{}: {problem}", self.server)));
+                }
+                None => look_for_signals()?,
+            }
+        }
+    }
+
     /// Posts a transfer.
     ///
     /// # Errors
@@ -449,7 +500,7 @@ impl Link {
         let flight = Arc::new(Flight {
             ended: Mutex::default(),
             changed: Condvar::new(),
-            arrived: AtomicU64::new(0),
+            arrived: AtomicU64::new(wanted.options.first),
             cancel: Mutex::new(Some(cancel)),
             memory: Mutex::new(std::mem::take(&mut wanted.lent)),
         });

@@ -8,14 +8,16 @@ mod buffer;
 mod link;
 mod transfer;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crosslane::bridge::messages::PeerTarget;
-use crosslane::bridge::{BridgeError, CardPlace, Identity, Key, MemoryPart};
+use crosslane::bridge::messages::{MOST_ENDING_BYTES, PeerTarget};
+use crosslane::bridge::{BridgeError, CardPlace, Identity, Key, MemoryPart, Mode, TransferOptions};
 use crosslane::host::{DmaMemory, RdmaRegion};
 use crosslane::network::{Region, SharedKey, Trust};
 use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::call::without_gil;
 use crate::error::Failure;
@@ -25,19 +27,20 @@ use crate::view::View;
 use link::{InUse, Link, Wanted, Way};
 
 pub use buffer::BridgeBuffer;
-pub use transfer::{BridgeCompleted, BridgeTransfer};
+pub use transfer::{BridgeCompleted, BridgeReloaded, BridgeTransfer};
 
-/// Seconds to connect, and after which a transfer has failed, unless the caller says another time.
-const DEADLINE_SECONDS: f64 = 60.0;
-
-/// A connection to a bridge's server.
+/// A connection to a bridge's server. It makes one transfer after the other; use several for more.
+/// A context manager.
 #[pyclass(frozen, module = "crosslane")]
 pub struct BridgeClient {
     link: Arc<Link>,
     cards: Vec<Py<RemoteCard>>,
 }
 
-/// A card of another node.
+/// A card of another node. Each transfer fails if it is not complete `deadline` seconds from now.
+/// With a `checksum` the server sums up the data, and they are compared. A `naive` one makes the
+/// stages one after the other, each with all data, for comparison. One that has failed goes on, on
+/// a new connection, behind the `first` bytes, those of the error's `arrived_bytes`.
 #[pyclass(frozen, module = "crosslane")]
 pub struct RemoteCard {
     link: Arc<Link>,
@@ -56,11 +59,18 @@ fn key_of(key: &Bound<'_, PyAny>) -> PyResult<Key> {
     Ok(Key::read(&path).map_err(|error| Failure::argument(error.why))?)
 }
 
-/// Connects to a bridge's server, and proves the client's identity.
+/// Connects to a server of `crosslane bridge serve` in at most `deadline` seconds.
+///
+/// Without a `network`, the fastest that fits the address is taken, as the server does. `name` is
+/// the client's in the server's policy, by default `anybody`; `key` is what both have, as
+/// hexadecimal digits or the path of a file with them. In its place, over `tls`, are three files
+/// (PEM): `tls_cert` has the client's certificate, `tls_key` its private key, `tls_ca` the
+/// certificates of the authorities that it trusts; the name is then found by the certificate. On a
+/// network that is trusted nothing is sealed over `tls`, and `tcp` may leave this machine.
 #[pyfunction]
 #[pyo3(signature = (server, *, network = None, name = None, key = None, tls_cert = None,
                     tls_key = None, tls_ca = None, trust_network = false,
-                    deadline = DEADLINE_SECONDS))]
+                    deadline = 60.0))]
 #[expect(clippy::too_many_arguments, reason = "options of a connection, by name")]
 pub fn bridge(
     py: Python<'_>,
@@ -120,6 +130,31 @@ impl BridgeClient {
     #[getter]
     fn closed(&self) -> bool {
         self.link.is_closed()
+    }
+
+    /// Describes the server and its cards.
+    #[pyo3(signature = (deadline = 60.0))]
+    fn survey<'py>(&self, py: Python<'py>, deadline: f64) -> PyResult<Bound<'py, PyDict>> {
+        let time = seconds("deadline", deadline)?;
+        let found = self.link.call(py, || self.link.survey(time))?;
+        let cards = found.cards.into_iter().map(|card| {
+            let named = PyDict::new(py);
+            named.set_item("name", card.name)?;
+            named.set_item("kind", card.kind.to_string())?;
+            named.set_item("memory_bytes", card.memory_bytes)?;
+            named.set_item("transfers", card.transfers)?;
+            named.set_item("moved_bytes", card.moved_bytes)?;
+            named.set_item("slots", card.slots)?;
+            named.set_item("free_slots", card.free_slots)?;
+            named.set_item("outage", card.outage)?;
+            Ok(named)
+        });
+        let cards = cards.collect::<PyResult<Vec<_>>>()?;
+        let named = PyDict::new(py);
+        named.set_item("memory_bytes", found.memory_bytes)?;
+        named.set_item("free_memory_bytes", found.free_memory_bytes)?;
+        named.set_item("cards", cards)?;
+        Ok(named)
     }
 
     /// Registers memory that the server reaches.
@@ -215,6 +250,20 @@ impl Near {
     }
 }
 
+/// Returns the ending of an image's file name that a server takes, or none.
+fn ending_of(path: &Path) -> String {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let fits = ending.len() <= MOST_ENDING_BYTES
+        && ending.bytes().all(|letter| letter.is_ascii_alphanumeric());
+    if fits { ending.to_owned() } else { String::new() }
+}
+
+/// Returns the settings of a transfer.
+fn options(checksum: bool, naive: bool, first: u64) -> TransferOptions {
+    let mode = if naive { Mode::Naive } else { Mode::Pipelined };
+    TransferOptions::default().with_checksum(checksum).with_mode(mode).with_first(first)
+}
+
 impl RemoteCard {
     /// Posts a transfer of `bytes` with memory of this node, if it has any, at an address.
     fn post(
@@ -222,9 +271,18 @@ impl RemoteCard {
         near: Vec<Near>,
         way: Way,
         (address, bytes): (u64, u64),
-        (deadline, has_checksum): (f64, bool),
+        deadline: f64,
+        options: TransferOptions,
     ) -> PyResult<BridgeTransfer> {
         let time = seconds("deadline", deadline)?;
+        let first = options.first;
+        if first > 0 && options.mode == Mode::Naive {
+            return Err(Failure::argument("a naive transfer moves all data: first= is 0").into());
+        }
+        if first > 0 && first >= bytes {
+            let problem = format!("a transfer of {bytes} B cannot go on from byte {first}");
+            return Err(Failure::argument(problem).into());
+        }
         let place = CardPlace { card: self.name.clone(), address };
         let (mut lent, mut in_use, mut sink) = (Vec::new(), Vec::new(), None);
         for near in near {
@@ -232,17 +290,18 @@ impl RemoteCard {
             in_use.extend(near.in_use);
             sink = near.sink;
         }
-        let wanted = Wanted { way, place, bytes, time, has_checksum, lent, in_use };
+        let wanted = Wanted { way, place, bytes, time, options, lent, in_use };
         let flight = self.link.post(wanted)?;
-        Ok(BridgeTransfer::new(self.link.clone(), flight, bytes, sink))
+        Ok(BridgeTransfer::new(self.link.clone(), flight, (first, bytes), sink))
     }
 }
 
 #[pymethods]
 impl RemoteCard {
     /// Posts a transfer of data to an address of the card's memory.
-    #[pyo3(signature = (data, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
-                        checksum = false))]
+    #[pyo3(signature = (data, address, *, start = 0, stop = None, deadline = 60.0,
+                        checksum = false, naive = false, first = 0))]
+    #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn to_card(
         &self,
         data: &Bound<'_, PyAny>,
@@ -251,16 +310,20 @@ impl RemoteCard {
         stop: Option<u64>,
         deadline: f64,
         checksum: bool,
+        naive: bool,
+        first: u64,
     ) -> PyResult<BridgeTransfer> {
         let near = Near::source(&self.link, data, start, stop)?;
         let (way, bytes) = (Way::To(near.part.clone()), near.bytes());
-        self.post(vec![near], way, (address, bytes), (deadline, checksum))
+        self.post(vec![near], way, (address, bytes), deadline, options(checksum, naive, first))
     }
 
-    /// Posts a transfer from an address of the card's memory.
+    /// Posts a transfer from an address of the card's memory. The data are in `target` when the
+    /// transfer was waited for.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
-    #[pyo3(signature = (target, address, *, start = 0, stop = None, deadline = DEADLINE_SECONDS,
-                        checksum = false))]
+    #[pyo3(signature = (target, address, *, start = 0, stop = None, deadline = 60.0,
+                        checksum = false, naive = false, first = 0))]
+    #[expect(clippy::too_many_arguments, reason = "options of a transfer, by name")]
     fn from_card(
         &self,
         target: &Bound<'_, PyAny>,
@@ -269,20 +332,25 @@ impl RemoteCard {
         stop: Option<u64>,
         deadline: f64,
         checksum: bool,
+        naive: bool,
+        first: u64,
     ) -> PyResult<BridgeTransfer> {
         let near = Near::target(&self.link, target, start, stop)?;
         let (way, bytes) = (Way::From(near.part.clone()), near.bytes());
-        self.post(vec![near], way, (address, bytes), (deadline, checksum))
+        self.post(vec![near], way, (address, bytes), deadline, options(checksum, naive, first))
     }
 
     /// Posts a transfer of data through the card's stream into another object of the same length.
-    #[pyo3(signature = (data, target, *, deadline = DEADLINE_SECONDS, checksum = false))]
+    #[pyo3(signature = (data, target, *, deadline = 60.0, checksum = false,
+                        naive = false, first = 0))]
     fn through_card(
         &self,
         data: &Bound<'_, PyAny>,
         target: &Bound<'_, PyAny>,
         deadline: f64,
         checksum: bool,
+        naive: bool,
+        first: u64,
     ) -> PyResult<BridgeTransfer> {
         let from = Near::source(&self.link, data, 0, None)?;
         let to = Near::target(&self.link, target, 0, None)?;
@@ -292,11 +360,13 @@ impl RemoteCard {
             return Err(Failure::argument(problem).into());
         }
         let way = Way::Through(from.part.clone(), to.part.clone());
-        self.post(vec![from, to], way, (0, bytes), (deadline, checksum))
+        self.post(vec![from, to], way, (0, bytes), deadline, options(checksum, naive, first))
     }
 
-    /// Posts a transfer of this card's memory into that of a card of another server.
-    #[pyo3(signature = (far, address, far_address, bytes, *, deadline = DEADLINE_SECONDS))]
+    /// Posts a transfer of this card's memory into that of a card of another server, which this
+    /// card's server reaches at the address that was given for it. The data do not come here.
+    #[pyo3(signature = (far, address, far_address, bytes, *, deadline = 60.0,
+                        first = 0))]
     fn copy_to(
         &self,
         far: &Bound<'_, Self>,
@@ -304,11 +374,37 @@ impl RemoteCard {
         far_address: u64,
         bytes: u64,
         deadline: f64,
+        first: u64,
     ) -> PyResult<BridgeTransfer> {
         let far = far.get();
         let (server, card) = (far.link.server.clone(), far.name.clone());
         let peer = PeerTarget { server, card, address: far_address };
-        self.post(Vec::new(), Way::Copy(peer), (address, bytes), (deadline, false))
+        let options = options(false, false, first);
+        self.post(Vec::new(), Way::Copy(peer), (address, bytes), deadline, options)
+    }
+
+    /// Has the server reload this card with an image, and serve it again.
+    #[pyo3(signature = (image, *, ending = None, deadline = 600.0))]
+    fn reload(
+        &self,
+        image: &Bound<'_, PyAny>,
+        ending: Option<String>,
+        deadline: f64,
+    ) -> PyResult<BridgeTransfer> {
+        let (near, of_path) = match image.hasattr("__fspath__")? {
+            true => {
+                let path: PathBuf = image.extract()?;
+                let bytes = image.py().detach(|| fs::read(&path));
+                let bytes =
+                    bytes.map_err(|why| Failure::argument(format!("{}: {why}", path.display())))?;
+                let bytes = PyBytes::new(image.py(), &bytes);
+                (Near::source(&self.link, &bytes, 0, None)?, ending_of(&path))
+            }
+            false => (Near::source(&self.link, image, 0, None)?, String::new()),
+        };
+        let (bytes, ending) = (near.bytes(), ending.unwrap_or(of_path));
+        let way = Way::Reload(near.part.clone(), ending);
+        self.post(vec![near], way, (0, bytes), deadline, TransferOptions::default())
     }
 
     fn __repr__(&self) -> String {

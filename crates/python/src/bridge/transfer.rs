@@ -4,13 +4,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crosslane::bridge::Outcome;
+use crosslane::bridge::{Outcome, Reloaded};
 use crosslane::experiment::bridge_report;
 use crosslane::host::{DmaMemory, RdmaRegion, lock};
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
-use super::link::{Ended, Flight, Link, Unfinished};
+use super::link::{Done, Ended, Flight, Link, Unfinished};
 use crate::call::SIGNALS;
 use crate::error::Failure;
 use crate::transfer::seconds;
@@ -19,16 +20,18 @@ use crate::view::View;
 /// Longest wait of a coroutine's turn, in which no other coroutine runs.
 const TURN: Duration = Duration::from_micros(100);
 
-/// A transfer that was posted. It can be awaited.
+/// A transfer with a card of another node, or its reload, that was posted. It can be awaited.
 #[pyclass(frozen, module = "crosslane")]
 pub struct BridgeTransfer {
     link: Arc<Link>,
     bytes: u64,
+    /// Bytes at its beginning that an earlier transfer has moved.
+    first: u64,
     flight: Arc<Flight>,
     /// Object that the data go to.
     sink: Mutex<Option<View>>,
     /// Outcome that Python code was told.
-    known: Mutex<Option<PyResult<BridgeCompleted>>>,
+    known: Mutex<Option<PyResult<Told>>>,
 }
 
 impl Drop for BridgeTransfer {
@@ -39,7 +42,14 @@ impl Drop for BridgeTransfer {
     }
 }
 
-fn cloned(py: Python<'_>, known: &PyResult<BridgeCompleted>) -> PyResult<BridgeCompleted> {
+/// Outcome as Python code sees it.
+#[derive(Clone, IntoPyObject)]
+enum Told {
+    Completed(BridgeCompleted),
+    Reloaded(BridgeReloaded),
+}
+
+fn cloned(py: Python<'_>, known: &PyResult<Told>) -> PyResult<Told> {
     match known {
         Ok(outcome) => Ok(outcome.clone()),
         Err(error) => Err(error.clone_ref(py)),
@@ -47,13 +57,19 @@ fn cloned(py: Python<'_>, known: &PyResult<BridgeCompleted>) -> PyResult<BridgeC
 }
 
 impl BridgeTransfer {
-    /// Takes a transfer of that many bytes, whose data go to an object if there is one.
-    pub fn new(link: Arc<Link>, flight: Arc<Flight>, bytes: u64, sink: Option<View>) -> Self {
-        Self { link, bytes, flight, sink: Mutex::new(sink), known: Mutex::default() }
+    /// Takes a transfer of that many bytes, of which the first have been moved before, and whose
+    /// data go to an object if there is one.
+    pub fn new(
+        link: Arc<Link>,
+        flight: Arc<Flight>,
+        (first, bytes): (u64, u64),
+        sink: Option<View>,
+    ) -> Self {
+        Self { link, bytes, first, flight, sink: Mutex::new(sink), known: Mutex::default() }
     }
 
     /// Waits for the end, at most so long, and takes it in.
-    fn look(&self, py: Python<'_>, time: Duration) -> PyResult<Option<BridgeCompleted>> {
+    fn look(&self, py: Python<'_>, time: Duration) -> PyResult<Option<Told>> {
         self.link.check()?;
         if let Some(known) = &*lock(&self.known) {
             return cloned(py, known).map(Some);
@@ -65,19 +81,24 @@ impl BridgeTransfer {
     }
 
     /// Takes the outcome in: the data go to the object that was given for them.
-    fn take_in(&self, py: Python<'_>, ended: Ended) -> PyResult<BridgeCompleted> {
+    fn take_in(&self, py: Python<'_>, ended: Ended) -> PyResult<Told> {
         let memory = self.flight.take_memory();
         let sink = lock(&self.sink).take();
-        let outcome = match ended {
-            Ok(outcome) => outcome,
+        let told = match ended {
+            Ok(Done::Moved(outcome)) => Told::Completed(BridgeCompleted(outcome)),
+            Ok(Done::Reloaded(reloaded)) => Told::Reloaded(BridgeReloaded(reloaded)),
+            Ok(Done::Surveyed(_)) => return Err(self.link.closed().into()),
             Err(Unfinished::Failed(error)) => return Err(Failure::from(error).into()),
             Err(Unfinished::Closed) => return Err(self.link.closed().into()),
         };
         if let (Some(view), Some(to)) = (sink, memory.last()) {
-            view.with_mut(py, |bytes| to.memory().read(0, bytes)).map_err(Failure::from)?;
+            // What was moved before is in the object.
+            let first = self.first;
+            let read = |bytes: &mut [u8]| to.memory().read(first, &mut bytes[first as usize..]);
+            view.with_mut(py, read).map_err(Failure::from)?;
         }
         self.link.give_back(memory);
-        Ok(BridgeCompleted(outcome))
+        Ok(told)
     }
 }
 
@@ -99,9 +120,10 @@ impl BridgeTransfer {
         Ok(self.flight.is_over())
     }
 
-    /// Waits for the end of the transfer, at most `deadline` seconds.
+    /// Waits for its end, at most `deadline` seconds; it then goes on, and `DeadlineError` is
+    /// raised.
     #[pyo3(signature = (deadline = None))]
-    fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<BridgeCompleted> {
+    fn wait(&self, py: Python<'_>, deadline: Option<f64>) -> PyResult<Told> {
         let span = deadline.map(|value| seconds("deadline", value)).transpose()?;
         let begun = Instant::now();
         loop {
@@ -151,13 +173,15 @@ impl BridgeWaiting {
     /// Looks whether it has ended; if not, the event loop goes on with others first.
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         match self.transfer.get().look(py, TURN)? {
-            Some(completed) => Err(PyStopIteration::new_err((Py::new(py, completed)?,))),
+            Some(completed) => {
+                Err(PyStopIteration::new_err((completed.into_pyobject(py)?.unbind(),)))
+            }
             None => Ok(Some(py.None())),
         }
     }
 }
 
-/// Outcome of a transfer.
+/// Outcome of a transfer with a card of another node.
 #[pyclass(frozen, eq, module = "crosslane")]
 #[derive(Clone, Debug, PartialEq)]
 pub struct BridgeCompleted(Outcome);
@@ -188,7 +212,7 @@ impl BridgeCompleted {
         self.0.report.why_not_faster()
     }
 
-    /// The server's report.
+    /// The server's report: times and bytes of every stage.
     #[getter]
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let report = serde_json::to_string(&bridge_report(&self.0.report));
@@ -198,5 +222,41 @@ impl BridgeCompleted {
 
     fn __repr__(&self) -> String {
         format!("BridgeCompleted(bytes={}, seconds={:.6})", self.bytes(), self.seconds())
+    }
+}
+
+/// A card of a server that was reloaded.
+#[pyclass(frozen, eq, module = "crosslane")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct BridgeReloaded(Reloaded);
+
+#[pymethods]
+impl BridgeReloaded {
+    /// Bytes of the image, the same at both ends.
+    #[getter]
+    const fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// SHA-256 of the image, the same at both ends.
+    #[getter]
+    fn sha256<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.sha256)
+    }
+
+    /// The last lines that the server's program has written.
+    #[getter]
+    fn said(&self) -> &str {
+        &self.0.said
+    }
+
+    /// Seconds from the request until the card was served again.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.elapsed.as_seconds()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("BridgeReloaded(bytes={}, seconds={:.6})", self.0.bytes, self.seconds())
     }
 }
