@@ -31,7 +31,9 @@ impl Queue {
     }
 }
 
+/// The queues of a source. The alignment makes their addresses a shift.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct SourceQueue {
     queues: [Queue; 3],
     /// One bit for each class that is not empty.
@@ -164,8 +166,36 @@ impl Egress {
         (ready_ps, class)
     }
 
-    /// Chooses and takes the next TLP.
+    /// Takes the next TLP in the usual case, in which the source whose turn it is has TLPs of one
+    /// class, and the first of them can go now. In any other case [`choose`](Self::choose) decides.
     #[inline(always)]
+    pub fn take_next(
+        &mut self,
+        packets: &Packets,
+        now_ps: u64,
+        room: &Room<'_>,
+    ) -> Option<PacketIndex> {
+        let ahead = self.waiting & (u64::MAX << self.turn);
+        let number = if ahead != 0 { ahead } else { self.waiting }.trailing_zeros();
+        let source = self.sources.get(number as usize)?;
+        if !source.classes.is_power_of_two() {
+            return None;
+        }
+        // Index of the only bit of three.
+        let class = usize::from(source.classes >> 1);
+        let head = packets.get(source.queues[class].first);
+        let can_go = head.ready_ps <= now_ps
+            && room.pools[class].has_room(head.data_credits)
+            && room.replay_bytes >= u64::from(head.wire_bytes);
+        if !can_go {
+            return None;
+        }
+        self.turn = (number + 1) % 64;
+        Some(self.take_first(packets, number, class))
+    }
+
+    /// Chooses and takes the next TLP.
+    #[inline(never)]
     pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room<'_>) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
@@ -197,7 +227,7 @@ impl Egress {
     ) -> Option<usize> {
         let source = &self.sources[number as usize];
         if source.classes.is_power_of_two() {
-            let class = source.classes.trailing_zeros() as usize % 3;
+            let class = usize::from(source.classes >> 1);
             let first = packets.get(source.queues[class].first);
             return is_ready(first, class, now_ps, room, refusal).then_some(class);
         }
@@ -205,6 +235,7 @@ impl Egress {
     }
 
     /// Like [`choose_from`](Self::choose_from), where several classes wait.
+    #[inline(never)]
     fn choose_among(
         &self,
         packets: &Packets,
@@ -250,21 +281,22 @@ impl Egress {
         let from = &mut self.sources[source as usize];
         let queue = &mut from.queues[class];
         let index = queue.first;
-        queue.first = packets.get(index).next;
-        if queue.first == NONE {
+        let packet = packets.get(index);
+        queue.first = packet.next;
+        from.posted_last = class == Class::Posted.index();
+        if packet.next == NONE {
             from.classes &= !(1 << class);
             if from.classes == 0 {
                 self.waiting &= !(1 << source);
             }
         }
-        self.note_taken(packets, source, class, index);
+        self.note_taken(source, class, packet.wire_bytes);
         index
     }
 
     #[inline(always)]
-    fn note_taken(&mut self, packets: &Packets, source: u32, class: usize, index: PacketIndex) {
-        self.sources[source as usize].posted_last = class == Class::Posted.index();
-        let taken_bytes = u64::from(packets.get(index).wire_bytes);
+    fn note_taken(&mut self, source: u32, class: usize, wire_bytes: u32) {
+        let taken_bytes = u64::from(wire_bytes);
         let bytes = self.bytes;
         assert_of!(
             bytes >= taken_bytes,
@@ -299,7 +331,8 @@ impl Egress {
         if queue.last == index {
             queue.last = before;
         }
-        self.note_taken(packets, source, class, index);
+        self.sources[source as usize].posted_last = class == Class::Posted.index();
+        self.note_taken(source, class, packets.get(index).wire_bytes);
         index
     }
 

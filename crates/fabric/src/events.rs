@@ -88,8 +88,8 @@ const NONE: u32 = u32::MAX;
 struct Pending {
     time_ps: u64,
     target: u32,
-    data: u32,
     next: u32,
+    data: u32,
     kind: EventKind,
 }
 
@@ -130,63 +130,100 @@ impl Arena {
         &self.all[at as usize]
     }
 
-    /// Stores an event, for now in no list.
+    fn new() -> Self {
+        let mut arena = Self { all: Vec::new(), free: NONE, used: 0, middle: NONE };
+        arena.grow();
+        arena
+    }
+
+    /// Adds unused places, at least as many as there are places.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let first = self.all.len() as u32;
+        let end = first + first.max(64);
+        self.all.extend((first..end).map(|at| Pending {
+            time_ps: 0,
+            target: NONE,
+            next: if at + 1 < end { at + 1 } else { NONE },
+            data: NONE,
+            kind: EventKind::Arrive,
+        }));
+        self.free = first;
+    }
+
+    /// Stores an event, for now in no list. There is always an unused place.
     #[inline]
     fn add(&mut self, event: Event) -> u32 {
         self.used += 1;
         let at = self.free;
         let Event { time_ps, kind, target, data } = event;
-        let pending = Pending { time_ps, target, data, next: NONE, kind };
-        if let Some(place) = self.all.get_mut(at as usize) {
-            self.free = place.next;
-            *place = pending;
-            return at;
+        let place = &mut self.all[at as usize];
+        self.free = place.next;
+        *place = Pending { time_ps, target, next: NONE, data, kind };
+        at
+    }
+
+    /// Makes sure that there is an unused place again.
+    #[inline]
+    fn keep_room(&mut self) {
+        if self.free == NONE {
+            self.grow();
         }
-        self.all.push(pending);
-        self.all.len() as u32 - 1
     }
 
     /// Appends an event to a list.
     #[inline]
     fn append(&mut self, list: &mut List, event: Event) {
         let at = self.add(event);
-        match self.all.get_mut(list.last as usize) {
-            Some(last) => last.next = at,
-            None => list.first = at,
+        match list.last {
+            NONE => list.first = at,
+            last => self.all[last as usize].next = at,
         }
         list.last = at;
+        self.keep_room();
     }
 
     /// Puts an event into a list that is sorted by time, behind all that are not later.
     #[inline]
     fn insert(&mut self, list: &mut List, event: Event) {
-        match self.all.get(list.last as usize) {
-            Some(last) if last.time_ps > event.time_ps => self.insert_in_middle(list, event),
-            _ => self.append(list, event),
+        let at = self.add(event);
+        if list.last == NONE {
+            list.first = at;
+        } else {
+            let last = &mut self.all[list.last as usize];
+            if last.time_ps > event.time_ps {
+                return self.link_in_middle(list, at);
+            }
+            last.next = at;
         }
+        list.last = at;
+        self.keep_room();
     }
 
-    /// Puts an event that is not the last into a sorted list.
-    fn insert_in_middle(&mut self, list: &mut List, event: Event) {
-        let at = self.add(event);
-        let is_before = |other: &Pending| other.time_ps <= event.time_ps;
+    /// Links a stored event that is not the last into a sorted list.
+    #[inline(never)]
+    fn link_in_middle(&mut self, list: &mut List, at: u32) {
+        let time_ps = self.get(at).time_ps;
+        let is_before = |other: &Pending| other.time_ps <= time_ps;
         // `middle` is of another list if it lies in another slot.
-        let same_slot = |time_ps: u64| time_ps >> FINE_BITS == event.time_ps >> FINE_BITS;
+        let same_slot = |other: &Pending| other.time_ps >> FINE_BITS == time_ps >> FINE_BITS;
         let mut before = match self.all.get(self.middle as usize) {
-            Some(other) if same_slot(other.time_ps) && is_before(other) => self.middle,
+            Some(other) if same_slot(other) && is_before(other) => self.middle,
             _ if is_before(self.get(list.first)) => list.first,
             _ => NONE,
         };
         self.middle = at;
         if before == NONE {
             self.all[at as usize].next = std::mem::replace(&mut list.first, at);
-            return;
+        } else {
+            while is_before(self.get(self.get(before).next)) {
+                before = self.get(before).next;
+            }
+            let next = std::mem::replace(&mut self.all[before as usize].next, at);
+            self.all[at as usize].next = next;
         }
-        while is_before(self.get(self.get(before).next)) {
-            before = self.get(before).next;
-        }
-        let next = std::mem::replace(&mut self.all[before as usize].next, at);
-        self.all[at as usize].next = next;
+        self.keep_room();
     }
 
     /// Takes the first event of a list that is not empty.
@@ -331,7 +368,7 @@ impl Events {
         Self {
             now_ps: 0,
             cables: Cables::new(),
-            arena: Arena { all: Vec::new(), free: NONE, used: 0, middle: NONE },
+            arena: Arena::new(),
             fine: Wheel::new(),
             middle: Wheel::new(),
             coarse: Wheel::new(),
@@ -361,15 +398,20 @@ impl Events {
     /// Schedules an event; a time in the past counts as now.
     #[inline]
     pub fn schedule(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
-        let time_ps = time_ps.max(self.now_ps);
-        let event = Event { time_ps, kind, target, data };
         if !kind.is_work() {
             self.idle += 1;
         }
+        self.put(time_ps.max(self.now_ps), kind, target, data);
+    }
+
+    /// Puts an event into its wheel.
+    #[inline(never)]
+    fn put(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
         if time_ps >> TURN_BITS[0] == self.fine.turn {
+            let event = Event { time_ps, kind, target, data };
             self.arena.insert(self.fine.slot(time_ps), event);
         } else {
-            self.schedule_later(event);
+            self.schedule_later(time_ps, kind, target, data);
         }
     }
 
@@ -380,7 +422,9 @@ impl Events {
     }
 
     /// Schedules an event outside the turn of the fine wheel.
-    fn schedule_later(&mut self, event: Event) {
+    #[inline(never)]
+    fn schedule_later(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
+        let event = Event { time_ps, kind, target, data };
         let [fine, middle, last] = TURN_BITS.map(|bits| event.time_ps >> bits);
         if fine < self.fine.turn {
             // The clock has not moved to the turn yet; what comes before it goes first.
@@ -425,7 +469,8 @@ impl Events {
             if event.time_ps >> TURN_BITS[0] == fine {
                 self.arena.insert(self.fine.slot(event.time_ps), event);
             } else {
-                self.schedule_later(event);
+                let Event { time_ps, kind, target, data } = event;
+                self.schedule_later(time_ps, kind, target, data);
             }
         }
         true

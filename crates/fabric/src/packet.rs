@@ -45,7 +45,21 @@ pub(crate) struct Packet {
     pub order: u64,
 }
 
+/// Part of the receive buffer of direction `ingress` that a TLP holds: its class and data credits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub ingress: u32,
+    pub class: Class,
+    pub data: u32,
+}
+
 impl Packet {
+    /// The receive buffer that holds the TLP, if `ingress` is a direction.
+    #[inline]
+    pub fn buffer(&self) -> Buffer {
+        Buffer { ingress: self.ingress, class: self.class, data: self.held_data }
+    }
+
     pub fn new(header: Header, source: u32) -> Self {
         Self {
             header,
