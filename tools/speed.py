@@ -25,9 +25,10 @@ COUNTED = {"10 endpoints, peer to peer": 20, "10 endpoints, to and from the host
 # Parts of the fabric, by the names of their functions; the first that fits counts.
 REST = "endpoints and memory"
 PARTS = {
-    "events": r"::Events::|::Arena::|Fabric::(handle|run)\b",
-    "choosing and sending": r"::(pick\w*|send\w*|stay_idle|note_idle|enqueue\w*)$|::Egress::",
-    "DLLPs": r"::(settle|refresh|release|take_inbound|arrange_wake)$|::Receiver::|::Outbound::",
+    "events": r"::Events::|::Arena::|Fabric::(handle\w*|run)$",
+    "choosing and sending": r"::(pick\w*|send\w*|stay_idle|note_idle|note_use|enqueue\w*)$|::Egress::",
+    "DLLPs": r"::(settle\w*|refresh|\w*release|take_inbound|arrange_wake|wake)$"
+    r"|::(Receiver|Outbound|Ring<T>)::",
     "arrival": r"::(take_arrival|arrive|deliver|check_order|root_receive)$|::Routes::",
     REST: r"$",
 }

@@ -20,7 +20,7 @@ use crate::device::Intake;
 use crate::egress::{Egress, Room};
 use crate::events::{EventKind, Events};
 use crate::injection::Disturbance;
-use crate::packet::PacketIndex;
+use crate::packet::{PacketIndex, Packets};
 use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Pool, Receiver};
 use crate::ring::Ring;
 use crate::topology::{DirectionId, NodeKind};
@@ -193,6 +193,24 @@ impl Direction {
         let unacked_bytes = self.sent_bytes - self.acked_bytes;
         let replay_bytes = self.replay_capacity.saturating_sub(unacked_bytes);
         (&mut self.egress, Room { pools: &self.receiver.pools, replay_bytes, stale })
+    }
+
+    /// Queues a TLP that has its place in the order of `source`, and schedules a Pick. Returns
+    /// whether the link is down instead.
+    #[inline(always)]
+    pub fn enqueue(
+        &mut self,
+        packets: &mut Packets,
+        events: &mut Events,
+        source: u32,
+        index: PacketIndex,
+    ) -> bool {
+        let (ready_ps, class) = self.egress.push(packets, source, index);
+        if self.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
+            self.schedule_pick(events, ready_ps.max(self.wire.free.ceil_ps()));
+            return false;
+        }
+        self.is_down
     }
 
     /// Schedules a Pick at `time_ps`, or now if that has passed, unless an earlier one is.
@@ -444,42 +462,49 @@ impl Direction {
     /// longer needed go to `acknowledged`.
     pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> News {
         let mut news = News::default();
-        while let Some(dllp) = self.inbound.front().copied()
-            && dllp.time_ps <= now_ps
+        while let Some(&Dllp { time_ps, count, amount, kind }) = self.inbound.front()
+            && time_ps <= now_ps
         {
-            self.inbound.pop_front();
+            self.inbound.drop_front();
             news.any = true;
-            match dllp.kind {
+            match kind {
                 DllpKind::UpdateFc(class) => {
-                    let pool = &mut self.receiver.pools[class.index()];
-                    pool.update_limit(class, dllp.count, dllp.amount);
+                    self.receiver.pools[class.index()].update_limit(class, count, amount);
                 }
                 DllpKind::Ack | DllpKind::Nak => {
-                    news.nak |= dllp.kind == DllpKind::Nak;
-                    self.take_ack(&dllp, now_ps, acknowledged);
+                    news.nak |= kind == DllpKind::Nak;
+                    self.take_ack(count, amount, now_ps, acknowledged);
                 }
             }
         }
         news
     }
 
-    fn take_ack(&mut self, dllp: &Dllp, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) {
-        if dllp.count <= self.acked {
+    /// Takes an Ack or Nak of all `count` TLPs so far, which have `amount` wire bytes.
+    #[inline]
+    fn take_ack(
+        &mut self,
+        count: u64,
+        amount: u64,
+        now_ps: u64,
+        acknowledged: &mut Vec<PacketIndex>,
+    ) {
+        if count <= self.acked {
             return;
         }
-        let (received, sent) = (dllp.count, self.sent);
+        let (received, sent) = (count, self.sent);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} TLPs are acknowledged, and {sent} were sent"
         );
-        let (received, sent) = (dllp.amount, self.sent_bytes);
+        let (received, sent) = (amount, self.sent_bytes);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} B are acknowledged, and {sent} B were sent"
         );
-        (self.acked, self.acked_bytes) = (dllp.count, dllp.amount);
+        (self.acked, self.acked_bytes) = (count, amount);
         if self.eager {
             self.drop_copies(now_ps, acknowledged);
         }

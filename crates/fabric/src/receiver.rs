@@ -96,16 +96,17 @@ impl Outbound {
         self.first_ps = self.first_ps.min(dllp.time_ps);
     }
 
-    /// Takes the first, merged with those that it can stand for: a later Ack, or a later UpdateFC
-    /// of its class, due when it takes the wire at `start_ps`.
+    /// Takes the first of those that wait, merged with those that it can stand for: a later Ack, or
+    /// a later UpdateFC of its class, due when it takes the wire at `start_ps`.
     #[inline(always)]
-    pub fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
-        let mut dllp = self.waiting.pop_front()?;
+    pub fn take_merged(&mut self, start_ps: u64) -> Dllp {
+        let &Dllp { time_ps, mut count, mut amount, kind } = self.waiting.first();
+        self.waiting.drop_front();
         self.first_ps = self.waiting.front().map_or(u64::MAX, |first| first.time_ps);
-        if self.first_ps <= start_ps && dllp.kind != DllpKind::Nak {
-            (dllp.count, dllp.amount) = self.merge(dllp.kind, dllp.count, dllp.amount, start_ps);
+        if self.first_ps <= start_ps && kind != DllpKind::Nak {
+            (count, amount) = self.merge(kind, count, amount, start_ps);
         }
-        Some(dllp)
+        Dllp { time_ps, count, amount, kind }
     }
 
     /// Takes those of a kind that are due by `start_ps`; returns the newest contents of them and of
@@ -392,9 +393,16 @@ impl Receiver {
 
     #[inline(never)]
     fn absorb_due(&mut self, now_ps: u64, outbound: &mut Outbound) {
-        while let Some(release) = self.releases.front().copied()
-            && release.time_ps <= now_ps
+        self.queue_dllps(now_ps, outbound);
+    }
+
+    /// Queues the DLLPs due by `now`, and notes when the next is.
+    #[inline(always)]
+    fn queue_dllps(&mut self, now_ps: u64, outbound: &mut Outbound) {
+        while let Some(&Release { time_ps, class, data }) = self.releases.front()
+            && time_ps <= now_ps
         {
+            let release = Release { time_ps, class, data };
             self.releases.drop_front();
             if self.update_due_ps <= release.time_ps {
                 self.return_overdue(release.time_ps, outbound);
@@ -542,12 +550,14 @@ impl LinkPair<'_> {
         random: &mut Random,
         trace: &mut Option<Box<dyn TraceSink>>,
     ) -> bool {
-        self.absorb(now_ps);
+        if self.other.receiver.next_due_ps <= now_ps {
+            self.other.receiver.queue_dllps(now_ps, &mut self.wire.outbound);
+        }
         let mut corrupt = false;
         while self.wire.outbound.first_ps <= now_ps && self.wire.wire.free.ceil_ps() <= now_ps {
             let ready = WireTime::at(self.wire.outbound.first_ps);
             let (start, end) = self.wire.occupy(ready, self.wire.dllp_ticks);
-            let Some(dllp) = self.wire.outbound.take_merged(start.floor_ps()) else { break };
+            let dllp = self.wire.outbound.take_merged(start.floor_ps());
             corrupt |= self.send(dllp, start, end, random, trace);
         }
         corrupt

@@ -39,8 +39,14 @@ impl<T: Copy + Default> Ring<T> {
         if self.length > 0 { Some(&self.slots[self.first]) } else { None }
     }
 
-    /// The last item.
+    /// The first item of a queue that must have one.
     #[inline]
+    pub fn first(&self) -> &T {
+        &self.slots[self.first]
+    }
+
+    /// The last item.
+    #[inline(always)]
     pub fn back(&self) -> Option<&T> {
         self.get(self.length.wrapping_sub(1))
     }

@@ -159,6 +159,7 @@ impl Routes {
 impl Fabric {
     /// Handles a TLP at the receiving port of a direction, clean and in order: at a cut-through
     /// switch once its header has arrived, elsewhere once it is complete.
+    #[inline(never)]
     pub(crate) fn arrive(&mut self, direction: u32, index: PacketIndex) {
         if self.directions[direction as usize].disturbance.is_some() {
             self.arrive_disturbed(direction, index);
@@ -219,13 +220,17 @@ impl Fabric {
         index: PacketIndex,
         (latency_ps, through_ps): (u64, u64),
     ) {
-        let byte_ticks = self.directions[out as usize].wire.byte_ticks;
+        let state = &mut self.directions[out as usize];
         let packet = self.packets.get_mut(index);
-        let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
+        let duration_ps = u64::from(packet.wire_bytes) * state.wire.byte_ticks / TICKS_PER_PS;
         let tail_ps = packet.tail_ps.max(through_ps);
         let by_tail_ps = (tail_ps + latency_ps).saturating_sub(duration_ps);
         packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);
-        self.enqueue_inlined(out, place, index);
+        if state.disturbance.is_some() {
+            self.enqueue_disturbed(out, place, index);
+        } else if state.enqueue(&mut self.packets, &mut self.events, place, index) {
+            self.lose_queued(out);
+        }
     }
 
     /// Reports a TLP with more data than its receiver may take, and drops it.
@@ -309,6 +314,7 @@ impl Fabric {
     }
 
     /// Hands a TLP to the device of an endpoint.
+    #[inline(never)]
     fn deliver(&mut self, direction: u32, port: u32, node: u32, index: PacketIndex) {
         self.check_order(port, node, index);
         let packet = self.packets.get(index);

@@ -12,7 +12,7 @@ use crosslane_random::Random;
 
 use crate::counters::IdleReason;
 use crate::direction::{ALL_CLASSES, News, REPLAYS_BEFORE_RETRAINING, Unacked};
-use crate::egress::{Choice, Refusal};
+use crate::egress::{Choice, Next, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
 use crate::packet::{Buffer, JOINED, NONE, Packet, PacketIndex};
@@ -23,14 +23,7 @@ use crate::wire::WireTime;
 
 impl Fabric {
     /// Queues a packet for a direction and schedules its transmitter.
-    #[inline(never)]
     pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
-        self.enqueue_inlined(direction, source, index);
-    }
-
-    /// Does the same, for where most TLPs come from.
-    #[inline(always)]
-    pub(crate) fn enqueue_inlined(&mut self, direction: u32, source: u32, index: PacketIndex) {
         if self.has_flits {
             self.frame(direction, index);
         }
@@ -41,14 +34,10 @@ impl Fabric {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enqueue_as_it_is(&mut self, direction: u32, source: u32, index: PacketIndex) {
         let state = &mut self.directions[direction as usize];
-        let (ready_ps, class) = state.egress.push(&mut self.packets, source, index);
-        if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
-            let time_ps = ready_ps.max(state.wire.free.ceil_ps());
-            state.schedule_pick(&mut self.events, time_ps);
-        } else if state.is_down {
+        if state.enqueue(&mut self.packets, &mut self.events, source, index) {
             self.lose_queued(direction);
         }
     }
@@ -93,8 +82,10 @@ impl Fabric {
             return self.pick_with_care(direction);
         }
         let (egress, room) = link.wire.egress_and_room(true);
-        let Some(index) = egress.take_next(&self.packets, now_ps, &room) else {
-            return self.pick_with_care(direction);
+        let index = match egress.take_next(&self.packets, now_ps, &room) {
+            Next::Send(index) => index,
+            Next::Later(later_ps) => return self.stay_idle(direction, Refusal::until(later_ps)),
+            Next::Unclear => return self.pick_with_care(direction),
         };
         let packet = self.packets.get_mut(index);
         let buffer = packet.buffer();
@@ -273,8 +264,13 @@ impl Fabric {
     }
 
     /// Frees a receive buffer at `time_ps`.
-    #[inline]
     pub(crate) fn release(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
+        self.free_buffer(direction, time_ps, class, data);
+    }
+
+    /// Does the same where most TLPs leave.
+    #[inline(always)]
+    fn free_buffer(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
         let state = &mut self.directions[direction as usize];
         let late = state.receiver.release(time_ps, class, data);
         if late || state.blocked.is_some() || state.eager {
@@ -329,7 +325,7 @@ impl Fabric {
     fn leave(&mut self, direction: u32, buffer: Buffer, end_ps: u64) {
         let Buffer { ingress, class, data } = buffer;
         if ingress < JOINED {
-            self.release(ingress, end_ps, class, data);
+            self.free_buffer(ingress, end_ps, class, data);
         } else if ingress != NONE {
             let node = self.directions[direction as usize].transmitting_node;
             self.note_joined(node, ingress, end_ps);

@@ -158,6 +158,28 @@ impl Wire {
 mod tests {
     use super::*;
     use crosslane_pcie::link::{Generation, Width};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Sums, rounding and order are those of ticks counted from the start.
+        #[test]
+        fn moments_are_exact_to_the_tick(steps in prop::collection::vec(0u64..10_000, 1..20)) {
+            let mut moments = vec![(0u64, WireTime::default())];
+            for step in steps {
+                let (ticks, moment) = moments[moments.len() / 2];
+                let next = (ticks + step, moment.plus_ticks(step));
+                prop_assert_eq!(next.1.floor_ps(), next.0 / TICKS_PER_PS);
+                prop_assert_eq!(next.1.ceil_ps(), next.0.div_ceil(TICKS_PER_PS));
+                for (ticks, moment) in &moments {
+                    prop_assert_eq!(next.1.cmp(moment), next.0.cmp(ticks));
+                    let later = if next.0 > *ticks { next.1 } else { *moment };
+                    prop_assert_eq!(next.1.max(*moment), later);
+                    prop_assert_eq!(next.1.ticks_since(*moment), next.0.saturating_sub(*ticks));
+                }
+                moments.push(next);
+            }
+        }
+    }
 
     fn rate() -> LinkRate {
         LinkRate { generation: Generation::Gen2, width: Width::new(4).unwrap() }
