@@ -57,7 +57,7 @@ def build() -> str:
 
 @dataclass(frozen=True)
 class Count:
-    """What a scenario takes."""
+    """Counts of a scenario."""
 
     # Instructions a hop.
     instructions: int

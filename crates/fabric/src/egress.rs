@@ -208,7 +208,9 @@ impl Egress {
             return Next::Unclear;
         }
         self.turn = (number + 1) % 64;
-        Next::Send(self.take_first(packets, number, class))
+        let index = source.queues[class].first;
+        self.take(number, class, head);
+        Next::Send(index)
     }
 
     /// Chooses and takes the next TLP.
@@ -295,20 +297,24 @@ impl Egress {
     /// Removes the oldest TLP of a source and class.
     #[inline(always)]
     fn take_first(&mut self, packets: &Packets, source: u32, class: usize) -> PacketIndex {
+        let index = self.sources[source as usize].queues[class].first;
+        self.take(source, class, packets.get(index));
+        index
+    }
+
+    /// Removes the oldest TLP of a source and class, which is `first`.
+    #[inline(always)]
+    fn take(&mut self, source: u32, class: usize, first: &Packet) {
         let from = &mut self.sources[source as usize];
-        let queue = &mut from.queues[class];
-        let index = queue.first;
-        let packet = packets.get(index);
-        queue.first = packet.next;
+        from.queues[class].first = first.next;
         from.posted_last = class == Class::Posted.index();
-        if packet.next == NONE {
+        if first.next == NONE {
             from.classes &= !(1 << class);
             if from.classes == 0 {
                 self.waiting &= !(1 << source);
             }
         }
-        self.note_taken(source, class, packet.wire_bytes);
-        index
+        self.note_taken(source, class, first.wire_bytes);
     }
 
     #[inline(always)]

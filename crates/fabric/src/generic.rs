@@ -629,7 +629,7 @@ impl Device for GenericEndpoint {
     }
 }
 
-/// Which of `number` is `ahead` behind the one whose turn it is; both are at most `number`.
+/// Index among `number` of the one that is `ahead` behind `turn`; both are at most `number`.
 #[inline]
 fn in_turn(turn: usize, ahead: usize, number: usize) -> usize {
     let at = turn + ahead;

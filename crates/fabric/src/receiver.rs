@@ -356,7 +356,7 @@ impl Receiver {
     }
 
     /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether deferred work has piled up.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
         self.next_due_ps = self.next_due_ps.min(time_ps);
         let release = Release { time_ps, class, data };
@@ -458,7 +458,7 @@ impl Receiver {
 
     /// Handles a TLP that has left the buffer. Its credits return at once if enough have
     /// accumulated, or if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
-    #[inline]
+    #[inline(always)]
     fn note_release(&mut self, release: Release, outbound: &mut Outbound) {
         let Release { time_ps, class, data } = release;
         let (largest_data, most_tlps) = (self.largest_data, u64::from(self.update_fc.tlps));

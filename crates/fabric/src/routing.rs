@@ -169,7 +169,7 @@ impl Fabric {
     }
 
     /// Processes a TLP that has arrived.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_arrival(&mut self, direction: u32, index: PacketIndex) {
         let state = &mut self.directions[direction as usize];
         let (port, node) = (state.receiving_port, state.receiving_node);
