@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from checks import ROOT
@@ -25,15 +26,19 @@ COUNTED = {"10 endpoints, peer to peer": 20, "10 endpoints, to and from the host
 # Parts of the fabric, by the names of their functions; the first that fits counts.
 REST = "endpoints and memory"
 PARTS = {
-    "events": r"::Events::|::Arena::|Fabric::(handle|run)\b",
-    "choosing and sending": r"::(pick\w*|send\w*|stay_idle|note_idle|enqueue\w*)$|::Egress::",
-    "DLLPs": r"::(settle|refresh|release|take_inbound|arrange_wake)$|::Receiver::|::Outbound::",
+    "events": r"::Events::|::Arena::|Fabric::(handle\w*|run)$",
+    "choosing and sending": r"::(pick\w*|send\w*|stay_idle|note_idle|note_use|enqueue\w*)$"
+    r"|::Egress::",
+    "DLLPs": r"::(settle\w*|refresh|\w*release|take_inbound|arrange_wake|wake)$"
+    r"|::(Receiver|Outbound|Ring<T>)::",
     "arrival": r"::(take_arrival|arrive|deliver|check_order|root_receive)$|::Routes::",
     REST: r"$",
 }
 # Part by which a count may exceed the page's: compilers differ a little.
 TOLERANCE = 0.05
 REPEATS = 9
+# Functions that the page lists.
+LARGEST = 16
 PYTHON = ROOT / ".venv" / "bin" / "python"
 PEERS_BENCH = ROOT / "gateware" / "tb" / "peers_bench.py"
 
@@ -54,38 +59,82 @@ def build() -> str:
     raise SystemExit("cargo names no program of the benchmark hops")
 
 
-def instructions_a_hop(collected: str, table: str) -> int:
-    """Instructions a hop, from what valgrind and the benchmark have printed."""
+@dataclass(frozen=True)
+class Count:
+    """Counts of a scenario."""
+
+    # Instructions a hop.
+    instructions: int
+    # Shares of them, by part of the fabric.
+    parts: dict[str, float]
+    # Functions: name, calls a hop, instructions of a call without those of other functions.
+    functions: list[tuple[str, float, float]] = field(default_factory=list)
+
+
+def instructions_and_hops(collected: str, table: str) -> tuple[int, int]:
+    """Instructions and hops, from what valgrind and the benchmark have printed."""
     instructions = re.search(r"Collected : (\d+)", collected)
     hops = re.search(r" (\d+)$", table.strip())
     if not instructions or not hops or int(instructions[1]) == 0:
         raise SystemExit(f"valgrind has counted nothing:\n{collected}\n{table}")
-    return round(int(instructions[1]) / int(hops[1]))
+    return int(instructions[1]), int(hops[1])
 
 
-def by_part(profile: str) -> dict[str, float]:
-    """Shares of the instructions of a callgrind profile, by part of the fabric."""
+def by_function(profile: str) -> dict[str, tuple[int, int]]:
+    """Instructions and calls of each function in a callgrind profile, without its callees."""
     names: dict[str, str] = {}
-    shares = dict.fromkeys(PARTS, 0.0)
-    part, skip = REST, False
+    found: dict[str, tuple[int, int]] = {}
+
+    def add(name: str, instructions: int, calls: int) -> None:
+        before = found.get(name, (0, 0))
+        found[name] = (before[0] + instructions, before[1] + calls)
+
+    function, callee, skip = "", "", False
     for line in profile.splitlines():
         if match := re.match(r"(c?)fn=\((\d+)\)(?: (.+))?$", line):
             # The first mention of a number has the name.
             name = names.setdefault(match[2], match[3] or "")
-            if not match[1]:
-                part = next(part for part, words in PARTS.items() if re.search(words, name))
-        elif line.startswith("calls="):
+            function, callee = (function, name) if match[1] else (name, callee)
+        elif match := re.match(r"calls=(\d+) ", line):
             # The next line has what the callee took.
+            add(callee, 0, int(match[1]))
             skip = True
         elif match := re.match(r"(?:0x[0-9a-f]+|[+-]?\d+|\*) (\d+)$", line):
-            shares[part] += 0 if skip else int(match[1])
+            add(function, 0 if skip else int(match[1]), 0)
             skip = False
-    total = sum(shares.values())
-    return {part: share / total for part, share in shares.items()}
+    return found
 
 
-def count(program: str, scenario: str) -> tuple[int, dict[str, float]]:
-    """Counts the instructions that a scenario takes for each hop, and their shares by part."""
+def by_part(functions: dict[str, tuple[int, int]]) -> dict[str, float]:
+    """Shares of the instructions, by part of the fabric."""
+    shares = dict.fromkeys(PARTS, 0.0)
+    total = sum(instructions for instructions, _ in functions.values())
+    for name, (instructions, _) in functions.items():
+        part = next(part for part, words in PARTS.items() if re.search(words, name))
+        shares[part] += instructions / total
+    return shares
+
+
+def short(name: str) -> str:
+    """A function's name with its type, without modules."""
+    name = re.sub(r"<impl [^>]*?(\w+)>", r"\1", name)
+    name = re.sub(r"<\S*?(\w+) as [^>]+>", r"\1", name)
+    return "::".join(re.sub(r"<.*?>", "", name).split("::")[-2:])
+
+
+def largest(functions: dict[str, tuple[int, int]], hops: int) -> list[tuple[str, float, float]]:
+    """The functions that take most, with their calls a hop and instructions a call."""
+    rows = sorted(functions.items(), key=lambda row: -row[1][0])[:LARGEST]
+    # The loop is called only a few times, for many events each.
+    return [
+        (short(name), calls / hops, instructions / calls)
+        for name, (instructions, calls) in rows
+        if calls * 50 > hops
+    ]
+
+
+def count(program: str, scenario: str) -> Count:
+    """Counts the instructions that a scenario takes for each hop."""
     with tempfile.NamedTemporaryFile("r") as profile:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile.name}"]
         command += ["--collect-atstart=no", "--toggle-collect=*Fabric*run*", program, "1", scenario]
@@ -93,7 +142,9 @@ def count(program: str, scenario: str) -> tuple[int, dict[str, float]]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
-        return instructions_a_hop(done.stderr, done.stdout), by_part(profile.read())
+        instructions, hops = instructions_and_hops(done.stderr, done.stdout)
+        functions = by_function(profile.read())
+        return Count(round(instructions / hops), by_part(functions), largest(functions, hops))
 
 
 def beside(rates: str) -> str:
@@ -111,17 +162,31 @@ def beside(rates: str) -> str:
     )
 
 
-def table(counts: dict[str, tuple[int, dict[str, float]]]) -> str:
+def table(counts: dict[str, Count]) -> str:
     """The counts as they stand in the page."""
     rows = [
         "| ".join(
-            [f"| {scenario} ", f"{number:,} ", *(f"{share:.0%} " for share in parts.values())]
+            [
+                f"| {scenario} ",
+                f"{count.instructions:,} ",
+                *(f"{share * count.instructions:,.0f} " for share in count.parts.values()),
+            ]
         )
         + "|"
-        for scenario, (number, parts) in counts.items()
+        for scenario, count in counts.items()
     ]
     head = f"| scenario | instructions a hop | {' | '.join(PARTS)} |"
     return "\n".join([head, "|---|--:" + "|--:" * len(PARTS) + "|", *rows])
+
+
+def function_table(functions: list[tuple[str, float, float]]) -> str:
+    """The functions that take most, as they stand in the page."""
+    rows = [
+        f"| `{name}` | {calls:.2f} | {each:,.0f} | {calls * each:,.0f} |"
+        for name, calls, each in functions
+    ]
+    head = "| function | calls a hop | instructions a call | a hop |"
+    return "\n".join([head, "|---|--:|--:|--:|", *rows])
 
 
 def committed(page: str) -> dict[str, int]:
@@ -172,11 +237,13 @@ def main() -> int:
         print(rates)
         page = part(page, "bench", rates)
     counts = {scenario: count(program, scenario) for scenario in COUNTED}
-    print(table(counts))
+    functions = function_table(next(iter(counts.values())).functions)
+    print(f"{table(counts)}\n\n{functions}")
     if arguments.write:
-        DOCUMENT.write_text(part(page, "instructions", table(counts)))
+        page = part(page, "instructions", table(counts))
+        DOCUMENT.write_text(part(page, "functions", functions))
         return 0
-    found = slower({name: number for name, (number, _) in counts.items()}, committed(page))
+    found = slower({name: count.instructions for name, count in counts.items()}, committed(page))
     for sentence in found:
         print(sentence, file=sys.stderr)
     return 1 if found else 0

@@ -7,7 +7,7 @@ import speed
 
 def test_the_page_says_what_was_counted():
     shares = {part: 0.2 for part in speed.PARTS}
-    counts = {"ten": (1_234, shares), "a thousand": (900, shares)}
+    counts = {"ten": speed.Count(1_234, shares), "a thousand": speed.Count(900, shares)}
     page = "a\n<!-- instructions -->\nold\n<!-- /instructions -->\nb"
     assert speed.part(page, "instructions") == "old\n"
     page = speed.part(page, "instructions", speed.table(counts))
@@ -36,22 +36,37 @@ fn=(1)
 fn=(3)
 9 40
 """
-    shares = speed.by_part(profile)
+    functions = speed.by_function(profile)
+    assert functions["memcpy"] == (40, 2)
+    shares = speed.by_part(functions)
     assert shares["events"] == 0.5
     assert shares["choosing and sending"] == 0.1
     assert shares["DLLPs"] == 0
     assert shares[speed.REST] == 0.4
 
 
+def test_functions_have_their_types_names():
+    fabric = "crosslane_fabric::transmit::<impl crosslane_fabric::fabric::Fabric>::pick"
+    assert speed.short(fabric) == "Fabric::pick"
+    assert speed.short("<a::Endpoint as a::device::Device>::receive") == "Endpoint::receive"
+    assert speed.short("a::ring::Ring<T>::sift") == "Ring::sift"
+    assert speed.short("memcpy") == "memcpy"
+    (row,) = speed.largest({fabric: (3_000, 20), "run": (9_000, 1)}, 100)
+    assert row == ("Fabric::pick", 0.2, 150)
+    assert "| `Fabric::pick` | 0.20 | 150 | 30 |" in speed.function_table([row])
+
+
 def test_nothing_counted_is_an_error():
     collected = "==7== Collected : 2278000\n"
-    assert speed.instructions_a_hop(collected, "head\nten   7.2  0.1   1000\n") == 2278
+    table = "head\nten   7.2  0.1   1000\n"
+    assert speed.instructions_and_hops(collected, table) == (2_278_000, 1_000)
     for wrong in ("==7== Collected : 0\n", "nothing"):
         with pytest.raises(SystemExit):
-            speed.instructions_a_hop(wrong, "ten   7.2  0.1   1000\n")
+            speed.instructions_and_hops(wrong, "ten   7.2  0.1   1000\n")
 
 
 def test_the_committed_page_has_every_scenario():
     page = speed.DOCUMENT.read_text()
     assert set(speed.committed(page)) == set(speed.COUNTED)
     speed.part(page, "bench")
+    assert "`Fabric::pick`" in speed.part(page, "functions")

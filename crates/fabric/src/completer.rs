@@ -32,7 +32,7 @@ impl Pace {
     /// Ticks for `bytes` bytes.
     #[inline]
     pub fn ticks(self, bytes: u64) -> u64 {
-        (self.0 * bytes as f64).round() as u64
+        if self.0 == 0.0 { 0 } else { (self.0 * bytes as f64).round() as u64 }
     }
 }
 

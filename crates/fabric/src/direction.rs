@@ -20,7 +20,7 @@ use crate::device::Intake;
 use crate::egress::{Egress, Room};
 use crate::events::{EventKind, Events};
 use crate::injection::Disturbance;
-use crate::packet::PacketIndex;
+use crate::packet::{PacketIndex, Packets};
 use crate::receiver::{CreditCount, Dllp, Habit, Outbound, Pool, Receiver};
 use crate::ring::Ring;
 use crate::topology::{DirectionId, NodeKind};
@@ -87,6 +87,8 @@ pub(crate) struct Direction {
     pub receiving_node: u32,
     /// Position of the receiving port among those of its node.
     pub receiving_place: u32,
+    /// Stretch of addresses at the receiver that the last request went to.
+    pub route_found: u32,
     pub id: DirectionId,
     /// DLLPs on their way to this direction's transmitter, by arrival.
     pub inbound: Ring<Dllp>,
@@ -142,6 +144,7 @@ impl Direction {
             receiving_port: setup.receiving.0,
             receiving_node: setup.receiving.1,
             receiving_place: setup.receiving.2,
+            route_found: 0,
             receiver_cuts_through: setup.receiver_cuts_through,
             receive_latency_ps: setup.receive_latency_ps,
             intake: setup.intake,
@@ -192,6 +195,24 @@ impl Direction {
         (&mut self.egress, Room { pools: &self.receiver.pools, replay_bytes, stale })
     }
 
+    /// Queues a TLP that has its place in the order of `source`, and schedules a Pick. Returns
+    /// whether the link is down instead.
+    #[inline(always)]
+    pub fn enqueue(
+        &mut self,
+        packets: &mut Packets,
+        events: &mut Events,
+        source: u32,
+        index: PacketIndex,
+    ) -> bool {
+        let (ready_ps, class) = self.egress.push(packets, source, index);
+        if self.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
+            self.schedule_pick(events, ready_ps.max(self.wire.free.ceil_ps()));
+            return false;
+        }
+        self.is_down
+    }
+
     /// Schedules a Pick at `time_ps`, or now if that has passed, unless an earlier one is.
     #[inline(always)]
     pub fn schedule_pick(&mut self, events: &mut Events, time_ps: u64) {
@@ -206,32 +227,20 @@ impl Direction {
     #[inline]
     pub fn is_short_of_credits(&self) -> bool {
         let [posted, nonposted, completions] = &self.receiver.pools;
-        let is_short = |pool: &Pool, data: u64| {
-            let left = pool.available();
-            left.header == 0 || left.data < data
-        };
+        let is_short = |pool: &Pool, data: u64| pool.left.header == 0 || pool.left.data < data;
         let largest = self.receiver.largest_data;
         is_short(posted, largest) || is_short(nonposted, 0) || is_short(completions, largest)
     }
 
     /// Whether non-posted requests must wait for credits, as far as is known.
     pub fn lacks_nonposted_credits(&self) -> bool {
-        self.receiver.pools[Class::NonPosted.index()].available().header == 0
+        self.receiver.pools[Class::NonPosted.index()].left.header == 0
     }
 
     /// Uses the credits of a TLP that is sent for the first time.
     #[inline(always)]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
-        let pool = &mut self.receiver.pools[class.index()];
-        pool.consumed = pool.consumed.plus(CreditCount::of_tlp(data));
-        let (consumed, limit) = (pool.consumed, pool.limit);
-        assert_of!(
-            consumed.header <= limit.header && consumed.data <= limit.data,
-            [class, data, consumed, limit],
-            "{:?} sends a TLP of {class:?} with {data} data credits, which makes {consumed:?}, and \
-             may send {limit:?}",
-            self.id
-        );
+        self.receiver.pools[class.index()].consume(class, data);
         self.sent += 1;
         self.sent_bytes += u64::from(wire_bytes);
     }
@@ -257,7 +266,7 @@ impl Direction {
     /// class.
     pub fn receiver_is_full(&self, class: Class) -> bool {
         let pool = &self.receiver.pools[class.index()];
-        pool.freed == pool.returned && pool.granted() == pool.limit
+        pool.freed == pool.returned && pool.granted() == pool.limit()
     }
 
     /// Records idle time up to `now` and continues with another reason.
@@ -301,8 +310,15 @@ impl Direction {
         self.wire.free = end;
         if start == self.idle_since {
             self.idle_since = end;
-            return (start, end);
+        } else {
+            self.note_use(start, end);
         }
+        (start, end)
+    }
+
+    /// Records that the wire is in use from `start` to `end`, and idle up to then.
+    #[inline(never)]
+    fn note_use(&mut self, start: WireTime, end: WireTime) {
         self.note_idle(start);
         if start < self.idle_since {
             // A DLLP computed late takes time that was recorded as idle.
@@ -311,7 +327,6 @@ impl Direction {
             *idle = idle.saturating_sub(taken);
         }
         self.idle_since = self.idle_since.max(end);
-        (start, end)
     }
 
     /// Keeps the wire silent until `until_ps`.
@@ -354,7 +369,7 @@ impl Direction {
                 [capacity, used],
                 "a buffer of {capacity:?} has {used:?} in use as its link comes up"
             );
-            pool.limit = pool.granted();
+            pool.left = pool.granted().less(pool.consumed);
         }
     }
 
@@ -366,7 +381,7 @@ impl Direction {
         counters.header_bytes = self.sent_bytes - counters.payload_bytes;
         let dllps = counters.acks + counters.naks + counters.update_fcs;
         counters.dllp_bytes = dllps * u64::from(self.wire.dllp_bytes);
-        let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).ps;
+        let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).floor_ps();
         assert_of!(
             idle <= now_ps,
             [idle, now_ps],
@@ -405,7 +420,7 @@ impl Direction {
             if self.is_down {
                 return pool.outstanding() == pool.held;
             }
-            let back = pool.available() == pool.capacity || pool.is_infinite();
+            let back = pool.left == pool.capacity || pool.is_infinite;
             back && pool.consumed == pool.freed
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent
@@ -424,63 +439,83 @@ pub(crate) struct News {
 impl Direction {
     /// Sets the limits that follow from the receiving port's configuration.
     pub fn set_limits(&mut self, ack: Habit, update_fc: Habit, max_payload_bytes: u32) {
-        self.receiver.ack = ack;
-        self.receiver.set_update_fc(update_fc);
         self.receiver.max_payload_bytes = max_payload_bytes;
         self.receiver.largest_data = u64::from(max_payload_bytes / DATA_CREDIT_BYTES);
-        self.receiver.next_due_ps = self.receiver.next_due_ps.min(self.receiver.next_event_ps());
+        self.receiver.set_habits(ack, update_fc);
+    }
+
+    /// Whether a DLLP, a replay or silence comes before the next TLP. Eager directions may always
+    /// have a replay.
+    #[inline]
+    pub fn is_held_up(&self, now_ps: u64) -> bool {
+        self.eager || self.silent_until_ps > now_ps || self.dllp_waits()
     }
 
     /// Whether another DLLP is due when the wire becomes free.
     #[inline]
     pub fn dllp_waits(&self) -> bool {
-        self.outbound.first_ps <= self.wire.free.ceil_ps() && self.outbound.first_ps != u64::MAX
+        // A wire is free before the end of time, when no DLLP waits.
+        self.outbound.first_ps <= self.wire.free.ceil_ps()
     }
 
     /// Takes in the DLLPs that have reached the transmitter by `now`. TLPs whose copies are no
     /// longer needed go to `acknowledged`.
     pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> News {
         let mut news = News::default();
-        while let Some(dllp) = self.inbound.front().copied()
-            && dllp.time_ps <= now_ps
+        while let Some(&Dllp { time_ps, count, amount, kind }) = self.inbound.front()
+            && time_ps <= now_ps
         {
-            self.inbound.pop_front();
+            self.inbound.drop_front();
             news.any = true;
-            match dllp.kind {
+            match kind {
                 DllpKind::UpdateFc(class) => {
-                    let pool = &mut self.receiver.pools[class.index()];
-                    pool.update_limit(class, dllp.count, dllp.amount);
+                    self.receiver.pools[class.index()].update_limit(class, count, amount);
                 }
                 DllpKind::Ack | DllpKind::Nak => {
-                    news.nak |= dllp.kind == DllpKind::Nak;
-                    self.take_ack(&dllp, now_ps, acknowledged);
+                    news.nak |= kind == DllpKind::Nak;
+                    self.take_ack(count, amount, now_ps, acknowledged);
                 }
             }
         }
         news
     }
 
-    fn take_ack(&mut self, dllp: &Dllp, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) {
-        if dllp.count <= self.acked {
+    /// Takes an Ack or Nak of all `count` TLPs so far, which have `amount` wire bytes.
+    #[inline]
+    fn take_ack(
+        &mut self,
+        count: u64,
+        amount: u64,
+        now_ps: u64,
+        acknowledged: &mut Vec<PacketIndex>,
+    ) {
+        if count <= self.acked {
             return;
         }
-        let (received, sent) = (dllp.count, self.sent);
+        let (received, sent) = (count, self.sent);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} TLPs are acknowledged, and {sent} were sent"
         );
-        let (received, sent) = (dllp.amount, self.sent_bytes);
+        let (received, sent) = (amount, self.sent_bytes);
         assert_of!(
             received <= sent,
             [received, sent],
             "{received} B are acknowledged, and {sent} B were sent"
         );
-        self.acked = dllp.count;
-        self.acked_bytes = dllp.amount;
+        (self.acked, self.acked_bytes) = (count, amount);
+        if self.eager {
+            self.drop_copies(now_ps, acknowledged);
+        }
+    }
+
+    /// Gives up the copies of TLPs that are acknowledged, and starts the replay timer anew.
+    #[cold]
+    fn drop_copies(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) {
         self.replay_number = 0;
         while let Some(first) = self.replay.front()
-            && first.sequence < dllp.count
+            && first.sequence < self.acked
         {
             acknowledged.push(first.packet);
             self.replay.pop_front();

@@ -31,7 +31,9 @@ impl Queue {
     }
 }
 
+/// The queues of a source. The alignment makes their addresses a shift.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct SourceQueue {
     queues: [Queue; 3],
     /// One bit for each class that is not empty.
@@ -66,6 +68,11 @@ impl Refusal {
     /// The refusal of empty queues.
     const NOTHING: Self = Self { no_credit: 0, replay_buffer: false, later_ps: u64::MAX };
 
+    /// The refusal of a TLP that becomes ready at this time.
+    pub const fn until(later_ps: u64) -> Self {
+        Self { later_ps, ..Self::NOTHING }
+    }
+
     /// Whether DLLPs could unblock a TLP.
     pub fn lacks_something(&self) -> bool {
         self.no_credit != 0 || self.replay_buffer
@@ -79,6 +86,17 @@ pub(crate) enum Choice {
     Send(PacketIndex),
     /// Send no TLP now.
     Refuse(Refusal),
+}
+
+/// Result of a look at the usual case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send this packet, now removed from its queue.
+    Send(PacketIndex),
+    /// The only TLP that may go first becomes ready at this time (ps).
+    Later(u64),
+    /// It is not the usual case.
+    Unclear,
 }
 
 /// The queues of one direction.
@@ -100,7 +118,7 @@ pub(crate) struct Egress {
     pub bytes: u64,
     /// Wire bytes queued of non-posted requests.
     pub nonposted_bytes: u64,
-    /// Posted requests queued from the first source.
+    /// Posted requests queued from the first source, if it combines several.
     pub posted_of_first: u32,
 }
 
@@ -150,7 +168,9 @@ impl Egress {
         if class == Class::NonPosted {
             self.nonposted_bytes += bytes;
         }
-        self.posted_of_first += u32::from(source == 0 && class == Class::Posted);
+        if self.first_is_mixed {
+            self.posted_of_first += u32::from(source == 0 && class == Class::Posted);
+        }
         let from = &mut self.sources[source as usize];
         let queue = &mut from.queues[class.index()];
         if queue.first == NONE {
@@ -164,8 +184,37 @@ impl Egress {
         (ready_ps, class)
     }
 
-    /// Chooses and takes the next TLP.
+    /// Takes the next TLP in the usual case, in which the source whose turn it is has TLPs of one
+    /// class, and the first of them can go now, or waits only to be ready and no other source has
+    /// any. In any other case [`choose`](Self::choose) decides.
     #[inline(always)]
+    pub fn take_next(&mut self, packets: &Packets, now_ps: u64, room: &Room<'_>) -> Next {
+        let ahead = self.waiting & (u64::MAX << self.turn);
+        let number = if ahead != 0 { ahead } else { self.waiting }.trailing_zeros();
+        let Some(source) = self.sources.get(number as usize) else { return Next::Unclear };
+        if !source.classes.is_power_of_two() {
+            return Next::Unclear;
+        }
+        // Index of the only bit of three.
+        let class = usize::from(source.classes >> 1);
+        let head = packets.get(source.queues[class].first);
+        if head.ready_ps > now_ps {
+            let is_alone = self.waiting.is_power_of_two();
+            return if is_alone { Next::Later(head.ready_ps) } else { Next::Unclear };
+        }
+        if !room.pools[class].has_room(head.data_credits)
+            || room.replay_bytes < u64::from(head.wire_bytes)
+        {
+            return Next::Unclear;
+        }
+        self.turn = (number + 1) % 64;
+        let index = source.queues[class].first;
+        self.take(number, class, head);
+        Next::Send(index)
+    }
+
+    /// Chooses and takes the next TLP.
+    #[inline(never)]
     pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room<'_>) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
@@ -197,7 +246,7 @@ impl Egress {
     ) -> Option<usize> {
         let source = &self.sources[number as usize];
         if source.classes.is_power_of_two() {
-            let class = source.classes.trailing_zeros() as usize % 3;
+            let class = usize::from(source.classes >> 1);
             let first = packets.get(source.queues[class].first);
             return is_ready(first, class, now_ps, room, refusal).then_some(class);
         }
@@ -205,6 +254,7 @@ impl Egress {
     }
 
     /// Like [`choose_from`](Self::choose_from), where several classes wait.
+    #[inline(never)]
     fn choose_among(
         &self,
         packets: &Packets,
@@ -247,24 +297,29 @@ impl Egress {
     /// Removes the oldest TLP of a source and class.
     #[inline(always)]
     fn take_first(&mut self, packets: &Packets, source: u32, class: usize) -> PacketIndex {
+        let index = self.sources[source as usize].queues[class].first;
+        self.take(source, class, packets.get(index));
+        index
+    }
+
+    /// Removes the oldest TLP of a source and class, which is `first`.
+    #[inline(always)]
+    fn take(&mut self, source: u32, class: usize, first: &Packet) {
         let from = &mut self.sources[source as usize];
-        let queue = &mut from.queues[class];
-        let index = queue.first;
-        queue.first = packets.get(index).next;
-        if queue.first == NONE {
+        from.queues[class].first = first.next;
+        from.posted_last = class == Class::Posted.index();
+        if first.next == NONE {
             from.classes &= !(1 << class);
             if from.classes == 0 {
                 self.waiting &= !(1 << source);
             }
         }
-        self.note_taken(packets, source, class, index);
-        index
+        self.note_taken(source, class, first.wire_bytes);
     }
 
     #[inline(always)]
-    fn note_taken(&mut self, packets: &Packets, source: u32, class: usize, index: PacketIndex) {
-        self.sources[source as usize].posted_last = class == Class::Posted.index();
-        let taken_bytes = u64::from(packets.get(index).wire_bytes);
+    fn note_taken(&mut self, source: u32, class: usize, wire_bytes: u32) {
+        let taken_bytes = u64::from(wire_bytes);
         let bytes = self.bytes;
         assert_of!(
             bytes >= taken_bytes,
@@ -281,7 +336,9 @@ impl Egress {
             );
             self.nonposted_bytes -= taken_bytes;
         }
-        self.posted_of_first -= u32::from(source == 0 && class == Class::Posted.index());
+        if self.first_is_mixed {
+            self.posted_of_first -= u32::from(source == 0 && class == Class::Posted.index());
+        }
     }
 
     /// Removes a TLP behind the first of its source and class.
@@ -299,7 +356,8 @@ impl Egress {
         if queue.last == index {
             queue.last = before;
         }
-        self.note_taken(packets, source, class, index);
+        self.sources[source as usize].posted_last = class == Class::Posted.index();
+        self.note_taken(source, class, packets.get(index).wire_bytes);
         index
     }
 
@@ -416,4 +474,65 @@ fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) 
     let mut second = packets.get(second).header;
     second.attributes.id_based_ordering = false;
     may_pass(&second, &packets.get(first).header) != Passing::No
+}
+
+#[cfg(test)]
+mod tests {
+    use crosslane_pcie::tlp::Header;
+    use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::receiver::{CreditCount, Receiver};
+
+    fn header(class: u8, bytes: u32) -> Header {
+        let (id, address) = (RoutingId(8), BusAddress(0));
+        let read = Header::memory_read(id, Tag(0), address, bytes);
+        match class {
+            0 => Header::memory_write(id, address, bytes),
+            1 => read,
+            _ => Header::completion_data(&read, id, address, bytes, bytes),
+        }
+    }
+
+    proptest! {
+        /// The usual case is chosen as the general rule would choose.
+        #[test]
+        fn next_is_what_is_chosen(
+            tlps in prop::collection::vec((0u32..3, 0u8..3, 1u32..64, 0u64..8, 0u64..6), 1..60),
+            capacity in (1u64..6, 1u64..12),
+            replay_bytes in 30u64..200,
+            stale in any::<bool>(),
+            is_mixed in any::<bool>(),
+        ) {
+            let mut packets = Packets::new(256);
+            let mut egress = Egress::new(3, is_mixed);
+            let capacity = CreditCount { header: capacity.0, data: capacity.1 };
+            let mut receiver = Receiver::new([capacity; 3]);
+            let mut now_ps = 0;
+            for (source, class, bytes, delay_ps, step_ps) in tlps {
+                let mut packet = Packet::new(header(class, bytes), 0);
+                packet.ready_ps = now_ps + delay_ps;
+                let index = packets.insert(packet);
+                egress.push(&mut packets, source, index);
+                now_ps += step_ps;
+                let room = Room { pools: &receiver.pools, replay_bytes, stale };
+                let mut general = egress.clone();
+                let choice = general.choose(&packets, now_ps, &room);
+                match egress.take_next(&packets, now_ps, &room) {
+                    Next::Send(index) => prop_assert_eq!(choice, Choice::Send(index)),
+                    Next::Later(later_ps) => {
+                        prop_assert_eq!(choice, Choice::Refuse(Refusal::until(later_ps)));
+                    }
+                    Next::Unclear => egress = general.clone(),
+                }
+                prop_assert_eq!(format!("{egress:?}"), format!("{general:?}"));
+                if let Choice::Send(index) = choice {
+                    let packet = packets.get(index);
+                    receiver.pools[packet.class().index()]
+                        .consume(packet.class(), packet.data_credits);
+                }
+            }
+        }
+    }
 }

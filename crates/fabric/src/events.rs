@@ -10,6 +10,8 @@
 //! their turn begins.
 
 mod cables;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -71,12 +73,13 @@ impl EventKind {
     }
 }
 
-/// An event.
+/// An event. In this order of its fields they are copied one by one.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Event {
     pub time_ps: u64,
-    pub kind: EventKind,
     pub target: u32,
+    pub kind: EventKind,
     pub data: u32,
 }
 
@@ -88,8 +91,8 @@ const NONE: u32 = u32::MAX;
 struct Pending {
     time_ps: u64,
     target: u32,
-    data: u32,
     next: u32,
+    data: u32,
     kind: EventKind,
 }
 
@@ -130,63 +133,100 @@ impl Arena {
         &self.all[at as usize]
     }
 
-    /// Stores an event, for now in no list.
+    fn new() -> Self {
+        let mut arena = Self { all: Vec::new(), free: NONE, used: 0, middle: NONE };
+        arena.grow();
+        arena
+    }
+
+    /// Adds unused places, at least as many as there are places.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let first = self.all.len() as u32;
+        let end = first + first.max(64);
+        self.all.extend((first..end).map(|at| Pending {
+            time_ps: 0,
+            target: NONE,
+            next: if at + 1 < end { at + 1 } else { NONE },
+            data: NONE,
+            kind: EventKind::Arrive,
+        }));
+        self.free = first;
+    }
+
+    /// Stores an event, for now in no list. There is always an unused place.
     #[inline]
     fn add(&mut self, event: Event) -> u32 {
         self.used += 1;
         let at = self.free;
         let Event { time_ps, kind, target, data } = event;
-        let pending = Pending { time_ps, target, data, next: NONE, kind };
-        if let Some(place) = self.all.get_mut(at as usize) {
-            self.free = place.next;
-            *place = pending;
-            return at;
+        let place = &mut self.all[at as usize];
+        self.free = place.next;
+        *place = Pending { time_ps, target, next: NONE, data, kind };
+        at
+    }
+
+    /// Makes sure that there is an unused place again.
+    #[inline]
+    fn keep_room(&mut self) {
+        if self.free == NONE {
+            self.grow();
         }
-        self.all.push(pending);
-        self.all.len() as u32 - 1
     }
 
     /// Appends an event to a list.
     #[inline]
     fn append(&mut self, list: &mut List, event: Event) {
         let at = self.add(event);
-        match self.all.get_mut(list.last as usize) {
-            Some(last) => last.next = at,
-            None => list.first = at,
+        match list.last {
+            NONE => list.first = at,
+            last => self.all[last as usize].next = at,
         }
         list.last = at;
+        self.keep_room();
     }
 
     /// Puts an event into a list that is sorted by time, behind all that are not later.
     #[inline]
     fn insert(&mut self, list: &mut List, event: Event) {
-        match self.all.get(list.last as usize) {
-            Some(last) if last.time_ps > event.time_ps => self.insert_in_middle(list, event),
-            _ => self.append(list, event),
+        let at = self.add(event);
+        if list.last == NONE {
+            list.first = at;
+        } else {
+            let last = &mut self.all[list.last as usize];
+            if last.time_ps > event.time_ps {
+                return self.link_in_middle(list, at);
+            }
+            last.next = at;
         }
+        list.last = at;
+        self.keep_room();
     }
 
-    /// Puts an event that is not the last into a sorted list.
-    fn insert_in_middle(&mut self, list: &mut List, event: Event) {
-        let at = self.add(event);
-        let is_before = |other: &Pending| other.time_ps <= event.time_ps;
+    /// Links a stored event that is not the last into a sorted list.
+    #[inline(never)]
+    fn link_in_middle(&mut self, list: &mut List, at: u32) {
+        let time_ps = self.get(at).time_ps;
+        let is_before = |other: &Pending| other.time_ps <= time_ps;
         // `middle` is of another list if it lies in another slot.
-        let same_slot = |time_ps: u64| time_ps >> FINE_BITS == event.time_ps >> FINE_BITS;
+        let same_slot = |other: &Pending| other.time_ps >> FINE_BITS == time_ps >> FINE_BITS;
         let mut before = match self.all.get(self.middle as usize) {
-            Some(other) if same_slot(other.time_ps) && is_before(other) => self.middle,
+            Some(other) if same_slot(other) && is_before(other) => self.middle,
             _ if is_before(self.get(list.first)) => list.first,
             _ => NONE,
         };
         self.middle = at;
         if before == NONE {
             self.all[at as usize].next = std::mem::replace(&mut list.first, at);
-            return;
+        } else {
+            while is_before(self.get(self.get(before).next)) {
+                before = self.get(before).next;
+            }
+            let next = std::mem::replace(&mut self.all[before as usize].next, at);
+            self.all[at as usize].next = next;
         }
-        while is_before(self.get(self.get(before).next)) {
-            before = self.get(before).next;
-        }
-        let next = std::mem::replace(&mut self.all[before as usize].next, at);
-        self.all[at as usize].next = next;
+        self.keep_room();
     }
 
     /// Takes the first event of a list that is not empty.
@@ -331,7 +371,7 @@ impl Events {
         Self {
             now_ps: 0,
             cables: Cables::new(),
-            arena: Arena { all: Vec::new(), free: NONE, used: 0, middle: NONE },
+            arena: Arena::new(),
             fine: Wheel::new(),
             middle: Wheel::new(),
             coarse: Wheel::new(),
@@ -361,15 +401,20 @@ impl Events {
     /// Schedules an event; a time in the past counts as now.
     #[inline]
     pub fn schedule(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
-        let time_ps = time_ps.max(self.now_ps);
-        let event = Event { time_ps, kind, target, data };
         if !kind.is_work() {
             self.idle += 1;
         }
+        self.put(time_ps.max(self.now_ps), kind, target, data);
+    }
+
+    /// Puts an event into its wheel.
+    #[inline(never)]
+    fn put(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
         if time_ps >> TURN_BITS[0] == self.fine.turn {
+            let event = Event { time_ps, kind, target, data };
             self.arena.insert(self.fine.slot(time_ps), event);
         } else {
-            self.schedule_later(event);
+            self.schedule_later(time_ps, kind, target, data);
         }
     }
 
@@ -380,7 +425,9 @@ impl Events {
     }
 
     /// Schedules an event outside the turn of the fine wheel.
-    fn schedule_later(&mut self, event: Event) {
+    #[inline(never)]
+    fn schedule_later(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
+        let event = Event { time_ps, kind, target, data };
         let [fine, middle, last] = TURN_BITS.map(|bits| event.time_ps >> bits);
         if fine < self.fine.turn {
             // The clock has not moved to the turn yet; what comes before it goes first.
@@ -425,7 +472,8 @@ impl Events {
             if event.time_ps >> TURN_BITS[0] == fine {
                 self.arena.insert(self.fine.slot(event.time_ps), event);
             } else {
-                self.schedule_later(event);
+                let Event { time_ps, kind, target, data } = event;
+                self.schedule_later(time_ps, kind, target, data);
             }
         }
         true
@@ -529,9 +577,13 @@ impl Events {
     /// Moves the clock to an event.
     #[inline]
     fn begin(&mut self, event: Event) {
-        let now_ps = self.now_ps;
-        assert_of!(event.time_ps >= now_ps, [event, now_ps], "{event:?} comes at {now_ps} ps");
-        self.now_ps = event.time_ps;
+        let (time_ps, now_ps) = (event.time_ps, self.now_ps);
+        assert_of!(
+            time_ps >= now_ps,
+            [time_ps, now_ps],
+            "an event of {time_ps} ps comes at {now_ps} ps"
+        );
+        self.now_ps = time_ps;
         self.processed += 1;
     }
 
@@ -565,136 +617,5 @@ impl Events {
         // A wire carries one after the other, so the times differ.
         lost.sort_unstable();
         lost.into_iter().map(|(_, packet)| packet).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// The queue beside a plain list of time, rank and number, which is searched for the first. The
-    /// rank of a cable's event is below 0.
-    struct Both {
-        events: Events,
-        model: Vec<(u64, i64, u32)>,
-        next: u32,
-    }
-
-    impl Both {
-        fn add(&mut self, delay: u64) {
-            let time = self.events.now_ps() + delay;
-            self.events.schedule(time, EventKind::Arrive, self.next % 3, self.next);
-            self.model.push((time, 0, self.next));
-            self.next += 1;
-        }
-
-        /// Adds an event of a cable.
-        fn add_cable(&mut self, delay: u64) {
-            let time = self.events.now_ps() + delay;
-            let target = self.next * 3 % 7;
-            self.events.schedule_cable(time, target, self.next);
-            self.model.push((time, i64::from(target) - 7, self.next));
-            self.next += 1;
-        }
-
-        fn pop(&mut self, limit_ps: u64) -> Option<u64> {
-            let first = self.model.iter().min().copied();
-            assert_eq!(self.events.next_ps(), first.map(|(time, ..)| time));
-            let number = |(time, _, data): (u64, i64, u32)| (time, data);
-            // Looking ahead turns the wheels on, so it is not always done.
-            if self.model.len().is_multiple_of(3) {
-                let event = self.events.peek().map(|event| (event.time_ps, event.data));
-                assert_eq!(event, first.map(number));
-            }
-            let event = self.events.pop(limit_ps);
-            let first = first.filter(|(time, ..)| *time <= limit_ps);
-            assert_eq!(event.map(|event| (self.events.now_ps(), event.data)), first.map(number));
-            self.model.retain(|entry| Some(*entry) != first);
-            assert_eq!(self.events.is_empty(), self.model.is_empty());
-            assert_eq!(self.events.work(), self.model.len() as u64);
-            event.map(|event| event.time_ps)
-        }
-    }
-
-    #[test]
-    fn cables_come_first_at_the_very_beginning_too() {
-        let mut both = Both { events: Events::new(), model: Vec::new(), next: 0 };
-        both.add(0);
-        both.add_cable(0);
-        both.add_cable(1);
-        both.add(1);
-        for limit_ps in [0, 0, 0, 1, 1, 1] {
-            both.pop(limit_ps);
-        }
-        assert!(both.events.is_empty());
-    }
-
-    fn delay() -> impl Strategy<Value = u64> {
-        prop_oneof![0u64..3, 0u64..5_000, 0u64..20_000_000, 0u64..1 << 34, 0u64..1 << 45]
-    }
-
-    proptest! {
-        /// Same order as a sorted list, even when events schedule events, when the clock is moved
-        /// without an event, when arrivals are taken out, and with events of cables before others.
-        #[test]
-        fn comes_out_in_order_of_time_then_of_scheduling(
-            delays in prop::collection::vec((delay(), 0u8..8), 1..200)
-        ) {
-            let mut both = Both { events: Events::new(), model: Vec::new(), next: 0 };
-            let mut delays = delays.into_iter();
-            for (delay, _) in delays.by_ref().take(20) {
-                both.add(delay);
-            }
-            loop {
-                let Some((delay, what)) = delays.next() else {
-                    match both.pop(u64::MAX) {
-                        Some(_) => continue,
-                        None => break,
-                    }
-                };
-                match what {
-                    0 => {
-                        // Many events in the current slot, at only a few times.
-                        for number in 0..60 {
-                            both.add(delay % 7 * 50 + number % 3);
-                        }
-                    }
-                    1 => {
-                        let limit_ps = both.events.now_ps() + delay;
-                        while both.pop(limit_ps).is_some() {}
-                        both.events.advance_to(limit_ps);
-                        prop_assert_eq!(both.events.now_ps(), limit_ps);
-                    }
-                    2 if delay.is_multiple_of(16) => {
-                        let target = (delay % 3) as u32;
-                        let is_even = |data: u32| data.is_multiple_of(2);
-                        let lost = both.events.remove_arrivals(target, is_even);
-                        let goes = |(_, rank, data): &(u64, i64, u32)| {
-                            *rank == 0 && data % 3 == target && is_even(*data)
-                        };
-                        let mut gone = both.model.clone();
-                        gone.retain(goes);
-                        gone.sort_unstable();
-                        let gone: Vec<u32> = gone.into_iter().map(|(.., data)| data).collect();
-                        prop_assert_eq!(lost, gone);
-                        both.model.retain(|entry| !goes(entry));
-                    }
-                    3 => {
-                        // Some at the time of others, out of order.
-                        for number in 0..9 {
-                            both.add_cable(delay + number % 2 * 50);
-                            both.add(delay);
-                        }
-                    }
-                    _ => {}
-                }
-                both.pop(u64::MAX);
-                both.add(delay);
-                both.add(delay);
-            }
-            prop_assert!(both.model.is_empty());
-            prop_assert_eq!(both.events.work(), 0);
-        }
     }
 }

@@ -419,19 +419,25 @@ impl Fabric {
             }
             // Batches make the checks above cheap.
             let batch = EVENTS_AT_A_TIME.min(self.events.work().max(1));
-            if !self.handle(limit_ps) {
+            if !self.handle_some(batch, limit_ps) {
                 if self.events.is_empty() {
                     return RunEnd::Stuck(self.unfinished());
                 }
                 self.events.advance_to(limit_ps);
                 return RunEnd::Limit;
             }
-            for _ in 1..batch {
-                if !self.handle(limit_ps) {
-                    break;
-                }
-            }
         }
+    }
+
+    /// Handles the next events, up to `number`, that are due by `limit_ps`; returns whether there
+    /// was one.
+    #[inline(never)]
+    fn handle_some(&mut self, number: u64, limit_ps: u64) -> bool {
+        let mut left = number;
+        while left > 0 && self.handle(limit_ps) {
+            left -= 1;
+        }
+        left < number
     }
 
     /// Whether every flow has ended and no event is left that is work.
@@ -611,11 +617,17 @@ impl Fabric {
     }
 
     fn settle_due(&mut self, index: u32, now_ps: u64) {
-        let mut link = pair(&mut self.directions, index);
+        let link = pair(&mut self.directions, index);
         if link.settle(now_ps, &mut self.random, &mut self.trace) {
-            let port = link.wire.receiving_port;
-            self.detect(port, DetectedError::Correctable);
+            self.detect_corrupt_dllp(index);
         }
+    }
+
+    /// Records a corrupt DLLP at the receiver of a direction.
+    #[cold]
+    pub(crate) fn detect_corrupt_dllp(&mut self, index: u32) {
+        let port = self.directions[index as usize].receiving_port;
+        self.detect(port, DetectedError::Correctable);
     }
 
     pub(crate) fn set_empty_reason(&mut self, direction: u32, reason: crate::counters::IdleReason) {

@@ -174,7 +174,7 @@ impl GenericEndpoint {
             }
             let (mut earliest_ps, mut no_tag, mut sent) = (u64::MAX, false, false);
             for ahead in 0..self.works.len() {
-                let at = (self.turn + ahead) % self.works.len();
+                let at = in_turn(self.turn, ahead, self.works.len());
                 match self.next(at, port) {
                     Next::Tlp(current) => {
                         self.turn = at + 1;
@@ -209,23 +209,23 @@ impl GenericEndpoint {
         }
     }
 
-    /// Whether a flow may post an operation now: the card's interval has passed, and of the flows
-    /// that could it is the first by turn.
+    /// Whether a flow that can post an operation now may do so: the card's interval has passed, and
+    /// of the flows that could it is the first by turn.
     fn may_post(&self, at: usize, interval_ps: u64, port: &mut DevicePort<'_>) -> bool {
         let now_ps = port.now_ps();
-        let writing = self.works[at].writing;
-        let Posts { next_ps, turn } = self.posts[usize::from(writing)];
         let works = &self.works;
-        let mut can_post = |at: usize| {
+        let writing = works[at].writing;
+        let Posts { next_ps, turn } = self.posts[usize::from(writing)];
+        if next_ps > now_ps || works[at].queue.len() >= MAX_POSTED {
+            return false;
+        }
+        let can_post = |at: usize| {
             let work = &works[at];
             work.writing == writing
                 && work.queue.len() < MAX_POSTED
                 && port.fabric.flows[work.flow as usize].posting(now_ps) == Posting::Now
         };
-        if next_ps > now_ps || !can_post(at) {
-            return false;
-        }
-        let by_turn = (0..works.len()).map(|ahead| (turn + ahead) % works.len());
+        let by_turn = (0..works.len()).map(|ahead| in_turn(turn, ahead, works.len()));
         interval_ps == 0 || !by_turn.take_while(|other| *other != at).any(can_post)
     }
 
@@ -239,11 +239,13 @@ impl GenericEndpoint {
         } else {
             (p.read_start.0, p.read_interval.0)
         };
-        while self.may_post(at, interval_ps, port) {
+        let mut posting = port.fabric.flows[flow].posting(now_ps);
+        while posting == Posting::Now && self.may_post(at, interval_ps, port) {
             let state = &mut port.fabric.flows[flow];
             let bytes = state.flow.operation_bytes;
             let copy = if writing { copy_ps(&self.requester, bytes) } else { 0 };
             let operation = state.post(now_ps);
+            posting = state.posting(now_ps);
             let not_before_ps = now_ps + start_ps + copy;
             let current = Current { operation, offset: 0, not_before_ps, writing };
             self.works[at].queue.push_back(current);
@@ -254,7 +256,7 @@ impl GenericEndpoint {
             posts.turn = at + 1;
         }
         let work = &mut self.works[at];
-        let mut again_ps = match port.fabric.flows[flow].posting(now_ps) {
+        let mut again_ps = match posting {
             Posting::Now if work.queue.len() < MAX_POSTED => {
                 self.posts[usize::from(writing)].next_ps.max(now_ps)
             }
@@ -625,6 +627,13 @@ impl Device for GenericEndpoint {
         }
         lines
     }
+}
+
+/// Index among `number` of the one that is `ahead` behind `turn`; both are at most `number`.
+#[inline]
+fn in_turn(turn: usize, ahead: usize, number: usize) -> usize {
+    let at = turn + ahead;
+    if at >= number { at - number } else { at }
 }
 
 /// Length of the longest TLP from `address`: at most `most` bytes of whole DW, within 4 KiB.

@@ -2,7 +2,8 @@
 //! TLPs in the fabric: one record and one run of payload bytes each, in a slab. A TLP keeps its
 //! slot from requester to completer; nothing is copied from hop to hop.
 
-use crosslane_pcie::credits::Credits;
+use crosslane_pcie::credits::{Credits, DATA_CREDIT_BYTES};
+use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_pcie::tlp::{Class, Header};
 
 /// Index of no packet and of no direction.
@@ -45,8 +46,25 @@ pub(crate) struct Packet {
     pub order: u64,
 }
 
+/// Part of the receive buffer of direction `ingress` that a TLP holds: its class and data credits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub ingress: u32,
+    pub class: Class,
+    pub data: u32,
+}
+
 impl Packet {
+    /// The receive buffer that holds the TLP, if `ingress` is a direction.
+    #[inline]
+    pub fn buffer(&self) -> Buffer {
+        Buffer { ingress: self.ingress, class: self.class, data: self.held_data }
+    }
+
+    #[inline]
     pub fn new(header: Header, source: u32) -> Self {
+        let payload_bytes = header.payload_bytes();
+        let data_credits = payload_bytes.div_ceil(DATA_CREDIT_BYTES);
         Self {
             header,
             ready_ps: 0,
@@ -56,10 +74,10 @@ impl Packet {
             ingress: NONE,
             flow: 0,
             operation: 0,
-            wire_bytes: header.wire_bytes(),
-            data_credits: Credits::of(&header).data,
-            held_data: Credits::of(&header).data,
-            payload_bytes: header.payload_bytes(),
+            wire_bytes: TLP_FRAMING_BYTES + header.header_dw() * 4 + payload_bytes,
+            data_credits,
+            held_data: data_credits,
+            payload_bytes,
             class: header.class(),
             next: NONE,
             order: 0,

@@ -445,7 +445,7 @@ fn way_out(
     routes: &Routes,
     header: &Header,
 ) -> Option<WayOut> {
-    let Route::Port(target) = routes.route(header, None) else { return None };
+    let Route::Port(target) = routes.route(header, None, &mut 0) else { return None };
     let port = fabric.nodes[node as usize].ports[target as usize];
     let state = &fabric.port_states[port.0 as usize];
     let direction = state.transmit;

@@ -59,6 +59,12 @@ pub(crate) struct Dllp {
     pub kind: DllpKind,
 }
 
+impl Default for Dllp {
+    fn default() -> Self {
+        Self { time_ps: 0, count: 0, amount: 0, kind: DllpKind::Ack }
+    }
+}
+
 /// DLLPs that wait for a wire, by due time.
 #[derive(Debug)]
 pub(crate) struct Outbound {
@@ -84,38 +90,50 @@ impl Outbound {
     }
 
     /// Adds one behind all that are not due later.
-    #[inline]
+    #[inline(always)]
     pub fn put(&mut self, dllp: Dllp) {
         self.waiting.insert_by(dllp, |dllp| dllp.time_ps);
         self.first_ps = self.first_ps.min(dllp.time_ps);
     }
 
-    /// Takes the first, merged with those that it can stand for: a later Ack, or a later UpdateFC
-    /// of its class, due when it takes the wire at `start_ps`.
-    #[inline]
-    pub fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
-        let mut dllp = self.waiting.pop_front()?;
-        if self.waiting.front().is_some_and(|next| next.time_ps <= start_ps) {
-            self.merge(&mut dllp, start_ps);
-        }
+    /// Takes the first of those that wait, merged with those that it can stand for: a later Ack, or
+    /// a later UpdateFC of its class, due when it takes the wire at `start_ps`.
+    #[inline(always)]
+    pub fn take_merged(&mut self, start_ps: u64) -> Dllp {
+        let &Dllp { time_ps, mut count, mut amount, kind } = self.waiting.first();
+        self.waiting.drop_front();
         self.first_ps = self.waiting.front().map_or(u64::MAX, |first| first.time_ps);
-        Some(dllp)
+        if self.first_ps <= start_ps && kind != DllpKind::Nak {
+            (count, amount) = self.merge(kind, count, amount, start_ps);
+        }
+        Dllp { time_ps, count, amount, kind }
     }
 
-    fn merge(&mut self, dllp: &mut Dllp, start_ps: u64) {
+    /// Takes those of a kind that are due by `start_ps`; returns the newest contents of them and of
+    /// another with these.
+    #[cold]
+    #[inline(never)]
+    fn merge(
+        &mut self,
+        kind: DllpKind,
+        mut count: u64,
+        mut amount: u64,
+        start_ps: u64,
+    ) -> (u64, u64) {
         let mut at = 0;
         while let Some(other) = self.waiting.get(at).copied()
             && other.time_ps <= start_ps
         {
-            if other.kind != dllp.kind || dllp.kind == DllpKind::Nak {
+            if other.kind != kind {
                 at += 1;
             } else {
                 // Either may be newer, since the repeat of a lost UpdateFC waits long for its turn.
                 self.waiting.remove(at);
-                dllp.count = dllp.count.max(other.count);
-                dllp.amount = dllp.amount.max(other.amount);
+                (count, amount) = (count.max(other.count), amount.max(other.amount));
             }
         }
+        self.first_ps = self.waiting.front().map_or(u64::MAX, |first| first.time_ps);
+        (count, amount)
     }
 }
 
@@ -125,6 +143,12 @@ struct Release {
     time_ps: u64,
     class: Class,
     data: u32,
+}
+
+impl Default for Release {
+    fn default() -> Self {
+        Self { time_ps: 0, class: Class::Posted, data: 0 }
+    }
 }
 
 /// Limits for covering several TLPs with one DLLP.
@@ -140,8 +164,8 @@ pub(crate) struct Habit {
 pub(crate) struct Pool {
     /// Credits advertised at the start; `UNLIMITED` for an infinite pool.
     pub capacity: CreditCount,
-    /// Credits that the transmitter may consume, as far as UpdateFCs have told it.
-    pub limit: CreditCount,
+    /// Credits left to the transmitter, as far as UpdateFCs have told it.
+    pub left: CreditCount,
     /// Credits consumed by TLPs that were sent.
     pub consumed: CreditCount,
     /// Credits of TLPs that have left the buffer.
@@ -152,20 +176,48 @@ pub(crate) struct Pool {
     pub held: CreditCount,
     /// Time at which the first of those not yet returned was freed.
     pub freed_since_ps: u64,
+    /// Whether the pool is infinite: it is never updated.
+    pub is_infinite: bool,
 }
 
 impl Pool {
-    /// Credits left to the transmitter.
+    fn new(capacity: CreditCount) -> Self {
+        Self {
+            capacity,
+            left: capacity,
+            consumed: CreditCount::default(),
+            freed: CreditCount::default(),
+            returned: CreditCount::default(),
+            held: CreditCount::default(),
+            freed_since_ps: 0,
+            is_infinite: capacity.header >= UNLIMITED && capacity.data >= UNLIMITED,
+        }
+    }
+
+    /// Credits that the transmitter may consume since the start, as far as UpdateFCs have told it.
     #[inline]
-    pub fn available(&self) -> CreditCount {
-        self.limit.less(self.consumed)
+    pub fn limit(&self) -> CreditCount {
+        self.consumed.plus(self.left)
     }
 
     /// Whether the transmitter has the credits of one more TLP.
     #[inline]
     pub fn has_room(&self, data: u32) -> bool {
-        let consumed = self.consumed.plus(CreditCount::of_tlp(data));
-        consumed.header <= self.limit.header && consumed.data <= self.limit.data
+        self.left.header > 0 && self.left.data >= u64::from(data)
+    }
+
+    /// Uses the credits of a TLP that is sent.
+    #[inline]
+    pub fn consume(&mut self, class: Class, data: u32) {
+        let left = self.left;
+        assert_of!(
+            self.has_room(data),
+            [class, data, left],
+            "a TLP of {class:?} with {data} data credits is sent, and {left:?} are left"
+        );
+        let of_tlp = CreditCount::of_tlp(data);
+        self.left = left.less(of_tlp);
+        self.consumed = self.consumed.plus(of_tlp);
     }
 
     /// Credits used by TLPs in the buffer or on the wire.
@@ -178,12 +230,6 @@ impl Pool {
     #[inline]
     pub fn granted(&self) -> CreditCount {
         self.capacity.plus(self.freed)
-    }
-
-    /// Whether the pool is infinite: it is never updated.
-    #[inline]
-    pub fn is_infinite(&self) -> bool {
-        self.capacity.header >= UNLIMITED && self.capacity.data >= UNLIMITED
     }
 
     /// Takes the credits of a TLP out of the buffer, or off the wire on the way to it.
@@ -202,9 +248,10 @@ impl Pool {
     /// Takes the limit of an UpdateFC.
     #[inline]
     pub fn update_limit(&mut self, class: Class, header: u64, data: u64) {
-        self.limit.header = self.limit.header.max(header);
-        self.limit.data = self.limit.data.max(data);
-        let (limit, granted) = (self.limit, self.granted());
+        let before = self.limit();
+        self.left.header += header.saturating_sub(before.header);
+        self.left.data += data.saturating_sub(before.data);
+        let (limit, granted) = (self.limit(), self.granted());
         assert_of!(
             limit.header <= granted.header && limit.data <= granted.data,
             [class, limit, granted],
@@ -233,9 +280,9 @@ pub(crate) struct Receiver {
     /// TLPs accepted in order.
     pub accepted: u64,
     pub accepted_bytes: u64,
-    /// TLPs not yet acknowledged, and the time at which the first of them arrived.
+    /// TLPs not yet acknowledged, and the time by which they must be; `u64::MAX` for none.
     pub unacknowledged: u32,
-    unacknowledged_since_ps: u64,
+    ack_due_ps: u64,
     /// Whether a Nak has been sent and its TLP has not come yet.
     pub nak_scheduled: bool,
 }
@@ -247,15 +294,7 @@ impl Receiver {
         Self {
             ack: at_once,
             update_fc: at_once,
-            pools: capacity.map(|capacity| Pool {
-                capacity,
-                limit: capacity,
-                consumed: CreditCount::default(),
-                freed: CreditCount::default(),
-                returned: CreditCount::default(),
-                held: CreditCount::default(),
-                freed_since_ps: 0,
-            }),
+            pools: capacity.map(Pool::new),
             waiting: 0,
             max_payload_bytes: 0,
             largest_data: 0,
@@ -265,7 +304,7 @@ impl Receiver {
             accepted: 0,
             accepted_bytes: 0,
             unacknowledged: 0,
-            unacknowledged_since_ps: 0,
+            ack_due_ps: u64::MAX,
             nak_scheduled: false,
         }
     }
@@ -306,7 +345,7 @@ impl Receiver {
     /// whole buffer again. `accepted` TLPs of `accepted_bytes` have been sent.
     pub fn begin_anew(&mut self, accepted: u64, accepted_bytes: u64) {
         (self.accepted, self.accepted_bytes) = (accepted, accepted_bytes);
-        self.unacknowledged = 0;
+        (self.unacknowledged, self.ack_due_ps) = (0, u64::MAX);
         self.nak_scheduled = false;
         self.waiting = 0;
         for pool in &mut self.pools {
@@ -316,16 +355,8 @@ impl Receiver {
         self.next_due_ps = self.next_event_ps();
     }
 
-    /// Sets the limits for returning freed credits; those that wait may then wait longer.
-    pub fn set_update_fc(&mut self, update_fc: Habit) {
-        self.update_fc = update_fc;
-        if self.waiting != 0 {
-            self.update_due_ps = self.update_due_ps.max(self.first_update_timer().1);
-        }
-    }
-
     /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether deferred work has piled up.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
         self.next_due_ps = self.next_due_ps.min(time_ps);
         let release = Release { time_ps, class, data };
@@ -343,19 +374,39 @@ impl Receiver {
         true
     }
 
+    /// Changes the limits of Acks and UpdateFCs; credits that wait may then wait longer.
+    pub fn set_habits(&mut self, ack: Habit, update_fc: Habit) {
+        if self.unacknowledged > 0 {
+            self.ack_due_ps = self.ack_due_ps - self.ack.within_ps + ack.within_ps;
+        }
+        (self.ack, self.update_fc) = (ack, update_fc);
+        if self.waiting != 0 {
+            self.update_due_ps = self.update_due_ps.max(self.first_update_timer().1);
+        }
+        self.next_due_ps = self.next_due_ps.min(self.next_event_ps());
+    }
+
     /// Queues the DLLPs due by `now`.
-    #[inline]
+    #[inline(always)]
     pub fn absorb(&mut self, now_ps: u64, outbound: &mut Outbound) {
         if self.next_due_ps <= now_ps {
             self.absorb_due(now_ps, outbound);
         }
     }
 
+    #[inline(never)]
     fn absorb_due(&mut self, now_ps: u64, outbound: &mut Outbound) {
-        while let Some(release) = self.releases.front().copied()
-            && release.time_ps <= now_ps
+        self.queue_dllps(now_ps, outbound);
+    }
+
+    /// Queues the DLLPs due by `now`, and notes when the next is.
+    #[inline(always)]
+    fn queue_dllps(&mut self, now_ps: u64, outbound: &mut Outbound) {
+        while let Some(&Release { time_ps, class, data }) = self.releases.front()
+            && time_ps <= now_ps
         {
-            self.releases.pop_front();
+            let release = Release { time_ps, class, data };
+            self.releases.drop_front();
             if self.update_due_ps <= release.time_ps {
                 self.return_overdue(release.time_ps, outbound);
             }
@@ -364,9 +415,8 @@ impl Receiver {
         if self.update_due_ps <= now_ps {
             self.return_overdue(now_ps, outbound);
         }
-        let due_ps = self.ack_timer_ps();
-        if due_ps <= now_ps {
-            outbound.put(self.acknowledge(DllpKind::Ack, due_ps));
+        if self.ack_due_ps <= now_ps {
+            outbound.put(self.acknowledge(DllpKind::Ack, self.ack_due_ps));
         }
         self.next_due_ps = self.next_event_ps();
     }
@@ -400,25 +450,18 @@ impl Receiver {
     /// Time of the next DLLP from here, as far as known; `u64::MAX` for never.
     pub fn next_event_ps(&self) -> u64 {
         let release = self.releases.front().map_or(u64::MAX, |first| first.time_ps);
-        release.min(self.update_due_ps).min(self.ack_timer_ps())
+        release.min(self.update_due_ps).min(self.ack_due_ps)
     }
 
-    pub fn ack_timer_ps(&self) -> u64 {
-        if self.unacknowledged == 0 {
-            u64::MAX
-        } else {
-            self.unacknowledged_since_ps + self.ack.within_ps
-        }
-    }
-
+    #[inline]
     pub fn acknowledge(&mut self, kind: DllpKind, time_ps: u64) -> Dllp {
-        self.unacknowledged = 0;
+        (self.unacknowledged, self.ack_due_ps) = (0, u64::MAX);
         Dllp { time_ps, kind, count: self.accepted, amount: self.accepted_bytes }
     }
 
     /// Handles a TLP that has left the buffer. Its credits return at once if enough have
     /// accumulated, or if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
-    #[inline]
+    #[inline(always)]
     fn note_release(&mut self, release: Release, outbound: &mut Outbound) {
         let Release { time_ps, class, data } = release;
         let (largest_data, most_tlps) = (self.largest_data, u64::from(self.update_fc.tlps));
@@ -430,7 +473,7 @@ impl Receiver {
             || (data > 0 && pool.capacity.data.saturating_sub(taken.data) < largest_data);
         pool.free(class, data);
         let unreturned_tlps = pool.freed.header - pool.returned.header;
-        if pool.is_infinite() {
+        if pool.is_infinite {
             pool.returned = pool.freed;
         } else if unreturned_tlps >= most_tlps || starving {
             outbound.put(self.update(class, time_ps));
@@ -495,20 +538,29 @@ impl Direction {
 }
 
 impl LinkPair<'_> {
+    /// The same pair for a shorter time.
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> LinkPair<'_> {
+        LinkPair { wire: self.wire, other: self.other }
+    }
+
     /// Brings `wire` up to `now`: works out the DLLPs that the receiver of `other` had to send by
     /// then, and sends those that find the wire free. Returns whether one of them was corrupt.
+    #[inline(never)]
     pub fn settle(
-        &mut self,
+        mut self,
         now_ps: u64,
         random: &mut Random,
         trace: &mut Option<Box<dyn TraceSink>>,
     ) -> bool {
-        self.absorb(now_ps);
+        if self.other.receiver.next_due_ps <= now_ps {
+            self.other.receiver.queue_dllps(now_ps, &mut self.wire.outbound);
+        }
         let mut corrupt = false;
         while self.wire.outbound.first_ps <= now_ps && self.wire.wire.free.ceil_ps() <= now_ps {
             let ready = WireTime::at(self.wire.outbound.first_ps);
             let (start, end) = self.wire.occupy(ready, self.wire.dllp_ticks);
-            let Some(dllp) = self.wire.outbound.take_merged(start.ps) else { break };
+            let dllp = self.wire.outbound.take_merged(start.floor_ps());
             corrupt |= self.send(dllp, start, end, random, trace);
         }
         corrupt
@@ -540,7 +592,11 @@ impl LinkPair<'_> {
         if let Some(sink) = trace {
             let event =
                 TraceEvent::Dllp { kind: dllp.kind, end: Picoseconds(end.ceil_ps()), corrupt };
-            sink.record(&TraceRecord { time: Picoseconds(start.ps), direction: wire.id, event });
+            sink.record(&TraceRecord {
+                time: Picoseconds(start.floor_ps()),
+                direction: wire.id,
+                event,
+            });
             sink.says(dllp.count, dllp.amount);
         }
         if corrupt {
@@ -563,7 +619,7 @@ impl LinkPair<'_> {
     /// Passes a TLP of `wire`, numbered `sequence`, to the receiver's data link layer. Its last
     /// byte arrives at `tail_ps`. Acks and Naks go to `other`.
     #[inline(always)]
-    pub fn receive(
+    pub fn receive<const EAGER: bool>(
         &mut self,
         sequence: u64,
         wire_bytes: u32,
@@ -571,12 +627,11 @@ impl LinkPair<'_> {
         tail_ps: u64,
     ) -> Reception {
         let receiver = &mut self.wire.receiver;
-        let due = receiver.ack_timer_ps();
-        if due <= tail_ps {
-            let dllp = receiver.acknowledge(DllpKind::Ack, due);
+        if receiver.ack_due_ps <= tail_ps {
+            let dllp = receiver.acknowledge(DllpKind::Ack, receiver.ack_due_ps);
             self.other.outbound.put(dllp);
         }
-        if self.wire.eager {
+        if EAGER {
             if self.drops(sequence, corrupt, tail_ps) {
                 return Reception::Dropped;
             }
@@ -592,14 +647,13 @@ impl LinkPair<'_> {
         let receiver = &mut self.wire.receiver;
         receiver.accepted += 1;
         receiver.accepted_bytes += u64::from(wire_bytes);
-        if receiver.unacknowledged == 0 {
-            receiver.unacknowledged_since_ps = tail_ps;
-            receiver.next_due_ps = receiver.next_due_ps.min(tail_ps + receiver.ack.within_ps);
-        }
         receiver.unacknowledged += 1;
         if receiver.unacknowledged >= receiver.ack.tlps {
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
             self.other.outbound.put(dllp);
+        } else if receiver.unacknowledged == 1 {
+            receiver.ack_due_ps = tail_ps + receiver.ack.within_ps;
+            receiver.next_due_ps = receiver.next_due_ps.min(receiver.ack_due_ps);
         }
         Reception::Accepted
     }

@@ -10,7 +10,7 @@ pub(crate) struct Ring<T> {
     length: usize,
 }
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy + Default> Ring<T> {
     pub const fn new() -> Self {
         Self { slots: Vec::new(), first: 0, length: 0 }
     }
@@ -30,47 +30,53 @@ impl<T: Copy> Ring<T> {
     /// The item behind `at` others.
     #[inline]
     pub fn get(&self, at: usize) -> Option<&T> {
-        if at < self.length { self.slots.get(self.slot(at)) } else { None }
+        if at < self.length { Some(&self.slots[self.slot(at)]) } else { None }
     }
 
     /// The first item.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.get(0)
+        if self.length > 0 { Some(&self.slots[self.first]) } else { None }
+    }
+
+    /// The first item of a queue that must have one.
+    #[inline]
+    pub fn first(&self) -> &T {
+        &self.slots[self.first]
     }
 
     /// The last item.
-    #[inline]
+    #[inline(always)]
     pub fn back(&self) -> Option<&T> {
         self.get(self.length.wrapping_sub(1))
     }
 
     /// Adds an item behind all.
-    #[inline]
+    #[inline(always)]
     pub fn push_back(&mut self, item: T) {
         if self.length == self.slots.len() {
-            self.grow(item);
+            self.grow();
         }
         let slot = self.slot(self.length);
         self.slots[slot] = item;
         self.length += 1;
     }
 
-    /// Doubles the slots; the new ones have copies of `item`.
+    /// Doubles the slots. The item to be added is none of its business: if it were, the item would
+    /// have to be in memory whether there is room or not.
     #[cold]
-    fn grow(&mut self, item: T) {
+    #[inline(never)]
+    fn grow(&mut self) {
         self.slots.rotate_left(self.first);
         self.first = 0;
-        self.slots.resize((2 * self.length).max(4), item);
+        self.slots.resize((2 * self.length).max(4), T::default());
     }
 
-    /// Takes the first item.
+    /// Removes the first item; there must be one.
     #[inline]
-    pub fn pop_front(&mut self) -> Option<T> {
-        let first = *self.front()?;
+    pub fn drop_front(&mut self) {
         self.first = self.slot(1);
         self.length -= 1;
-        Some(first)
     }
 
     /// Takes the item behind `at` others.
@@ -85,7 +91,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Adds an item to a queue that is sorted by `key`, behind all that are not greater.
-    #[inline]
+    #[inline(always)]
     pub fn insert_by(&mut self, item: T, key: impl Fn(&T) -> u64) {
         let is_last = self.back().is_none_or(|last| key(last) <= key(&item));
         self.push_back(item);
@@ -95,7 +101,7 @@ impl<T: Copy> Ring<T> {
     }
 
     /// Moves the last item forward to its place among the others, which are sorted.
-    #[cold]
+    #[inline(never)]
     fn sift(&mut self, key: impl Fn(&T) -> u64) {
         for at in (1..self.length).rev() {
             let (before, own) = (self.slot(at - 1), self.slot(at));
@@ -128,7 +134,12 @@ mod tests {
             let mut model = VecDeque::new();
             for (number, (step, value)) in steps.into_iter().enumerate() {
                 match step {
-                    0 => prop_assert_eq!(ring.pop_front(), model.pop_front()),
+                    0 => {
+                        prop_assert_eq!(ring.front().copied(), model.pop_front());
+                        if ring.len() > 0 {
+                            ring.drop_front();
+                        }
+                    }
                     1 => prop_assert_eq!(ring.remove(value as usize), model.remove(value as usize)),
                     2 if value == 0 => {
                         ring.clear();

@@ -433,7 +433,7 @@ impl RootComplex {
 
     /// Passes a TLP from one root port to another.
     fn pass_on(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
-        let Route::Port(target) = self.routes.route(header, None) else {
+        let Route::Port(target) = self.routes.route(header, None, &mut 0) else {
             fabric.refuse(at.port, at.direction, at.index, 0);
             return;
         };

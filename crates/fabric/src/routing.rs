@@ -25,12 +25,47 @@ pub(crate) enum Route {
     Up,
 }
 
+/// Addresses that have the same route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    first: u64,
+    last: u64,
+    /// Index of the port; [`NONE`] for no port of this node.
+    port: u32,
+}
+
+impl Stretch {
+    /// All addresses in order, from first address, last address and port of each window. Of several
+    /// windows that have an address, the one counts that begins last.
+    fn all(mut windows: Vec<(u64, u64, u32)>) -> Vec<Self> {
+        windows.sort_unstable();
+        let mut all = Vec::new();
+        let mut first = Some(0);
+        for (at, (begin, end, port)) in windows.iter().copied().enumerate() {
+            let next = windows.get(at + 1).map_or(u64::MAX, |next| next.0);
+            if next == begin && at + 1 < windows.len() {
+                continue;
+            }
+            if let Some(first) = first.filter(|first| *first < begin) {
+                all.push(Self { first, last: begin - 1, port: NONE });
+            }
+            let last = if at + 1 < windows.len() { end.min(next - 1) } else { end };
+            if last >= begin {
+                all.push(Self { first: begin, last, port });
+            }
+            first = last.checked_add(1);
+        }
+        all.extend(first.map(|first| Self { first, last: u64::MAX, port: NONE }));
+        all
+    }
+}
+
 /// Routes of a switch or a root complex: by address and by bus number, and ACS redirection.
 /// They are computed from configuration space after each write to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
-    /// First address, last address and port index, sorted by first address.
-    ranges: Vec<(u64, u64, u32)>,
+    /// All addresses in order, those of no port too.
+    stretches: Vec<Stretch>,
     /// Port index for each bus number.
     buses: Vec<u8>,
     /// Direction that each port sends on; [`NONE`] without a link.
@@ -46,6 +81,7 @@ impl Routes {
         let ports_here = node.ports.len();
         assert!(ports_here <= u64::BITS as usize, "{ports_here} ports, and a bit for each of 64");
         let mut routes = Self { buses: vec![NOWHERE; 256], ..Self::default() };
+        let mut windows = Vec::new();
         for (at, id) in node.ports.iter().enumerate() {
             let config = &ports[id.0 as usize].config;
             let bit = 1 << at;
@@ -54,9 +90,9 @@ impl Routes {
                 PortType::Endpoint => {}
                 PortType::RootPort | PortType::DownstreamPort => {
                     if config.memory_enabled() {
-                        let windows = [config.memory_window(), config.prefetchable_window()];
-                        for window in windows.into_iter().flatten() {
-                            routes.ranges.push((*window.start(), *window.end(), at as u32));
+                        let both = [config.memory_window(), config.prefetchable_window()];
+                        for window in both.into_iter().flatten() {
+                            windows.push((*window.start(), *window.end(), at as u32));
                         }
                     }
                     if config.secondary_bus() > 0 {
@@ -70,17 +106,35 @@ impl Routes {
                 }
             }
         }
-        routes.ranges.sort_unstable();
+        routes.stretches = Stretch::all(windows);
         routes
     }
 
-    /// Returns the route of a TLP that arrived at `ingress` (`None`: sent by this node).
+    /// Returns the port with an address. `found` is the place of the stretch that was found last,
+    /// where it is looked for first.
     #[inline]
-    pub fn route(&self, header: &Header, ingress: Option<u32>) -> Route {
+    fn port_at(&self, address: u64, found: &mut u32) -> Option<u32> {
+        let port = match self.stretches.get(*found as usize) {
+            Some(stretch) if (stretch.first..=stretch.last).contains(&address) => stretch.port,
+            _ => self.find(address, found),
+        };
+        (port != NONE).then_some(port)
+    }
+
+    /// Looks for the stretch of an address among all of them.
+    #[inline(never)]
+    fn find(&self, address: u64, found: &mut u32) -> u32 {
+        let behind = self.stretches.partition_point(|stretch| stretch.first <= address);
+        *found = behind.saturating_sub(1) as u32;
+        self.stretches.get(*found as usize).map_or(NONE, |stretch| stretch.port)
+    }
+
+    /// Returns the route of a TLP that arrived at `ingress` (`None`: sent by this node). `found` is
+    /// a place to begin with, which any place may be: it is left at the stretch of its address.
+    #[inline]
+    pub fn route(&self, header: &Header, ingress: Option<u32>, found: &mut u32) -> Route {
         let target = if header.kind.is_routed_by_address() {
-            let address = header.address.0;
-            let behind = self.ranges.partition_point(|range| range.0 <= address);
-            self.ranges[..behind].last().filter(|range| address <= range.1).map(|range| range.2)
+            self.port_at(header.address.0, found)
         } else {
             let bus = header.requester.bus();
             self.buses.get(usize::from(bus)).filter(|at| **at != NOWHERE).map(|at| u32::from(*at))
@@ -105,6 +159,7 @@ impl Routes {
 impl Fabric {
     /// Handles a TLP at the receiving port of a direction, clean and in order: at a cut-through
     /// switch once its header has arrived, elsewhere once it is complete.
+    #[inline(never)]
     pub(crate) fn arrive(&mut self, direction: u32, index: PacketIndex) {
         if self.directions[direction as usize].disturbance.is_some() {
             self.arrive_disturbed(direction, index);
@@ -114,9 +169,9 @@ impl Fabric {
     }
 
     /// Processes a TLP that has arrived.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_arrival(&mut self, direction: u32, index: PacketIndex) {
-        let state = &self.directions[direction as usize];
+        let state = &mut self.directions[direction as usize];
         let (port, node) = (state.receiving_port, state.receiving_node);
         if self.packets.get(index).payload_bytes() > state.receiver.max_payload_bytes {
             self.refuse_payload(direction, index);
@@ -126,7 +181,7 @@ impl Fabric {
             NodeState::Switch { parameters, routes } => {
                 let (latency_ps, place) = (parameters.latency.0, state.receiving_place);
                 let header = &self.packets.get(index).header;
-                let target = match routes.route(header, Some(place)) {
+                let target = match routes.route(header, Some(place), &mut state.route_found) {
                     Route::Port(target) if target != place => Some(target),
                     Route::Up if routes.upstream != Some(place) => routes.upstream,
                     _ => None,
@@ -165,13 +220,17 @@ impl Fabric {
         index: PacketIndex,
         (latency_ps, through_ps): (u64, u64),
     ) {
-        let byte_ticks = self.directions[out as usize].wire.byte_ticks;
+        let state = &mut self.directions[out as usize];
         let packet = self.packets.get_mut(index);
-        let duration_ps = u64::from(packet.wire_bytes) * byte_ticks / TICKS_PER_PS;
+        let duration_ps = u64::from(packet.wire_bytes) * state.wire.byte_ticks / TICKS_PER_PS;
         let tail_ps = packet.tail_ps.max(through_ps);
         let by_tail_ps = (tail_ps + latency_ps).saturating_sub(duration_ps);
         packet.ready_ps = (self.events.now_ps() + latency_ps).max(by_tail_ps);
-        self.enqueue(out, place, index);
+        if state.disturbance.is_some() {
+            self.enqueue_disturbed(out, place, index);
+        } else if state.enqueue(&mut self.packets, &mut self.events, place, index) {
+            self.lose_queued(out);
+        }
     }
 
     /// Reports a TLP with more data than its receiver may take, and drops it.
@@ -255,6 +314,7 @@ impl Fabric {
     }
 
     /// Hands a TLP to the device of an endpoint.
+    #[inline(never)]
     fn deliver(&mut self, direction: u32, port: u32, node: u32, index: PacketIndex) {
         self.check_order(port, node, index);
         let packet = self.packets.get(index);
@@ -270,5 +330,37 @@ impl Fabric {
         };
         self.directions[direction as usize].receiver.let_go(class, data);
         self.release(direction, time_ps, class, data);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Each address has the port of the window that begins last of those at or before it, if it
+        /// is in that window, wherever the search begins.
+        #[test]
+        fn stretches_are_the_windows(
+            windows in prop::collection::vec((0u64..40, 0u64..12), 0..8),
+            hints in prop::collection::vec(0u32..20, 50),
+            end in any::<bool>(),
+        ) {
+            let to_end = |last: u64| if end && last > 39 { u64::MAX } else { last };
+            let windows: Vec<(u64, u64, u32)> =
+                (0u32..).zip(windows).map(|(port, (at, size))| (at, to_end(at + size), port)).collect();
+            let mut sorted = windows.clone();
+            sorted.sort_unstable();
+            let routes = Routes { stretches: Stretch::all(windows), ..Routes::default() };
+            for (address, hint) in (0u64..).zip(hints).chain([(u64::MAX, 3)]) {
+                let last = sorted.iter().rfind(|window| window.0 <= address);
+                let port = last.filter(|window| address <= window.1).map(|window| window.2);
+                let mut found = hint;
+                prop_assert_eq!(routes.port_at(address, &mut found), port);
+                prop_assert_eq!(routes.port_at(address, &mut found), port);
+            }
+        }
     }
 }

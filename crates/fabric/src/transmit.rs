@@ -8,24 +8,21 @@ use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_random::Random;
 
 use crate::counters::IdleReason;
 use crate::direction::{ALL_CLASSES, News, REPLAYS_BEFORE_RETRAINING, Unacked};
-use crate::egress::{Choice, Refusal};
+use crate::egress::{Choice, Next, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
-use crate::packet::{JOINED, NONE, Packet, PacketIndex};
+use crate::packet::{Buffer, JOINED, NONE, Packet, PacketIndex};
 use crate::receiver::{LinkPair, Reception, pair};
 use crate::topology::{DirectionId, NodeKind};
 use crate::trace::{TraceEvent, TraceRecord, TraceSink};
 use crate::wire::WireTime;
 
-/// Bytes of a TLP before its header: the prefix of framing and sequence number.
-const PREFIX_BYTES: u32 = crosslane_pcie::link::TLP_PREFIX_BYTES;
-
 impl Fabric {
     /// Queues a packet for a direction and schedules its transmitter.
-    #[inline]
     pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
         if self.has_flits {
             self.frame(direction, index);
@@ -37,14 +34,10 @@ impl Fabric {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     pub(crate) fn enqueue_as_it_is(&mut self, direction: u32, source: u32, index: PacketIndex) {
         let state = &mut self.directions[direction as usize];
-        let (ready_ps, class) = state.egress.push(&mut self.packets, source, index);
-        if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
-            let time_ps = ready_ps.max(state.wire.free.ceil_ps());
-            state.schedule_pick(&mut self.events, time_ps);
-        } else if state.is_down {
+        if state.enqueue(&mut self.packets, &mut self.events, source, index) {
             self.lose_queued(direction);
         }
     }
@@ -71,52 +64,91 @@ impl Fabric {
     }
 
     /// Lets the transmitter of a direction choose a TLP.
-    #[inline]
     pub(crate) fn pick(&mut self, direction: u32) {
-        // If not, an earlier event took its place.
-        if self.directions[direction as usize].pick_ps == self.events.now_ps() {
-            self.pick_now(direction, false);
+        let now_ps = self.events.now_ps();
+        let mut link = pair(&mut self.directions, direction);
+        if link.wire.pick_ps != now_ps {
+            // An earlier event took its place.
+            return;
         }
+        // Due DLLPs take the wire first; the chosen TLP follows them.
+        if link.has_due(now_ps) && link.reborrow().settle(now_ps, &mut self.random, &mut self.trace)
+        {
+            self.detect_corrupt_dllp(direction);
+            link = pair(&mut self.directions, direction);
+        }
+        link.wire.pick_ps = u64::MAX;
+        if self.shuffle || link.wire.is_held_up(now_ps) || link.wire.is_short_of_credits() {
+            return self.pick_with_care(direction);
+        }
+        let (egress, room) = link.wire.egress_and_room(true);
+        let index = match egress.take_next(&self.packets, now_ps, &room) {
+            Next::Send(index) => index,
+            Next::Later(later_ps) => return self.stay_idle(direction, Refusal::until(later_ps)),
+            Next::Unclear => return self.pick_with_care(direction),
+        };
+        let packet = self.packets.get_mut(index);
+        let buffer = packet.buffer();
+        let flight = link.take_wire(packet, now_ps);
+        self.hops += 1;
+        let trace = &mut self.trace;
+        let landing = link.fly::<false>(packet, flight, &mut self.random, trace);
+        self.land(direction, index, landing);
+        self.leave(direction, buffer, flight.end.ceil_ps());
     }
 
-    /// Like [`pick`](Self::pick); `fresh` if all arrived DLLPs were taken in just now.
-    fn pick_now(&mut self, direction: u32, fresh: bool) {
-        let now_ps = self.events.now_ps();
-        // Due DLLPs take the wire first; the chosen TLP follows them.
-        self.settle(direction, now_ps);
-        let state = &mut self.directions[direction as usize];
-        state.pick_ps = u64::MAX;
-        if state.silent_until_ps > now_ps {
-            let until_ps = state.silent_until_ps;
-            self.schedule_pick(direction, until_ps);
-            return;
-        }
-        if state.dllp_waits() {
-            let free_ps = state.wire.free.ceil_ps();
-            self.schedule_pick(direction, free_ps);
-            return;
-        }
-        if let Some(at) = state.replay_at {
-            self.send_again(direction, at);
+    /// Does the same where more has to be looked at: DLLPs, replays or silence come first, several
+    /// TLPs may go, or the first one cannot.
+    #[inline(never)]
+    fn pick_with_care(&mut self, direction: u32) {
+        if !self.may_choose(direction) {
             return;
         }
         // If credits are plentiful, those on their way back do not matter.
-        if !fresh && !state.is_short_of_credits() {
-            match self.choose(direction, true) {
-                Choice::Send(index) => return self.send(direction, index),
-                Choice::Refuse(refusal) if !refusal.lacks_something() => {
-                    return self.stay_idle(direction, refusal);
-                }
-                Choice::Refuse(_) => {}
-            }
+        if self.directions[direction as usize].is_short_of_credits() {
+            return self.pick_with_news(direction);
         }
-        if !fresh && self.refresh(direction).nak {
+        match self.choose(direction, true) {
+            Choice::Send(index) => self.send(direction, index),
+            Choice::Refuse(refusal) if refusal.lacks_something() => self.pick_with_news(direction),
+            Choice::Refuse(refusal) => self.stay_idle(direction, refusal),
+        }
+    }
+
+    /// Chooses a TLP, or goes on with a replay, with the DLLPs that have arrived.
+    #[inline(never)]
+    fn pick_with_news(&mut self, direction: u32) {
+        if self.refresh(direction).nak {
             return self.start_replay(direction);
         }
+        self.pick_informed(direction);
+    }
+
+    /// Chooses a TLP when all DLLPs that have arrived are taken in.
+    fn pick_informed(&mut self, direction: u32) {
         match self.choose(direction, false) {
             Choice::Send(index) => self.send(direction, index),
             Choice::Refuse(refusal) => self.stay_idle(direction, refusal),
         }
+    }
+
+    /// Whether a transmitter whose wire is up to date may choose a TLP: there is no DLLP, replay or
+    /// silence before one. If there is, goes on with that.
+    fn may_choose(&mut self, direction: u32) -> bool {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        let after_ps = if state.silent_until_ps > now_ps {
+            state.silent_until_ps
+        } else if state.dllp_waits() {
+            state.wire.free.ceil_ps()
+        } else if let Some(at) = state.replay_at {
+            self.send_again(direction, at);
+            return false;
+        } else {
+            return true;
+        };
+        self.schedule_pick(direction, after_ps);
+        false
     }
 
     /// Notes why nothing can be sent, and schedules the next attempt.
@@ -213,7 +245,12 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let waiting = state.blocked.is_some() && state.pick_ps == u64::MAX;
         if waiting && news.any {
-            self.pick_now(direction, true);
+            // Due DLLPs take the wire first; the chosen TLP follows them.
+            self.settle(direction, now_ps);
+            self.directions[direction as usize].pick_ps = u64::MAX;
+            if self.may_choose(direction) {
+                self.pick_informed(direction);
+            }
         } else if waiting || state.eager {
             self.arrange_wake(direction);
         }
@@ -227,13 +264,28 @@ impl Fabric {
     }
 
     /// Frees a receive buffer at `time_ps`.
-    #[inline]
     pub(crate) fn release(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
+        self.free_buffer(direction, time_ps, class, data);
+    }
+
+    /// Does the same where most TLPs leave.
+    #[inline(always)]
+    fn free_buffer(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
         let state = &mut self.directions[direction as usize];
         let late = state.receiver.release(time_ps, class, data);
+        if late || state.blocked.is_some() || state.eager {
+            self.after_release(direction);
+        }
+    }
+
+    /// Arranges for a transmitter that waits to hear of a freed buffer; otherwise takes in the
+    /// DLLPs that have piled up.
+    #[inline(never)]
+    fn after_release(&mut self, direction: u32) {
+        let state = &self.directions[direction as usize];
         if state.blocked.is_some() || state.eager {
             self.arrange_wake(direction);
-        } else if late {
+        } else {
             self.refresh(direction);
         }
     }
@@ -245,29 +297,35 @@ impl Fabric {
     }
 
     /// Sends a TLP for the first time.
-    #[inline(always)]
     fn send(&mut self, direction: u32, index: PacketIndex) {
         let now_ps = self.events.now_ps();
-        let packet = self.packets.get(index);
-        let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
-        let held_data = packet.held_data;
-        let wire_bytes = packet.wire_bytes;
-        let LinkPair { wire: state, other } = pair(&mut self.directions, direction);
-        state.receiver.absorb(now_ps, &mut other.outbound);
-        state.blocked = None;
-        let sequence = state.sent;
-        let ticks = u64::from(wire_bytes) * state.wire.byte_ticks;
-        let (start, end) = state.occupy(state.wire.free.resumed_at(now_ps), ticks);
-        state.consume(class, data_credits, wire_bytes);
-        state.counters.payload_bytes += u64::from(packet.payload_bytes());
+        let packet = self.packets.get_mut(index);
+        let buffer = packet.buffer();
+        let mut link = pair(&mut self.directions, direction);
+        let flight = link.take_wire(packet, now_ps);
+        let is_eager = link.wire.eager;
         self.hops += 1;
-        let end_ps = end.ceil_ps();
-        if state.eager {
-            self.keep(direction, index, sequence, end_ps);
+        let end_ps = flight.end.ceil_ps();
+        if is_eager {
+            self.keep(direction, index, flight.sequence, end_ps);
         }
-        self.fly(direction, index, sequence, (start, end), false);
+        let mut link = pair(&mut self.directions, direction);
+        let (packet, trace) = (self.packets.get_mut(index), &mut self.trace);
+        let landing = match is_eager {
+            true => link.fly::<true>(packet, flight, &mut self.random, trace),
+            false => link.fly::<false>(packet, flight, &mut self.random, trace),
+        };
+        self.land(direction, index, landing);
+        self.leave(direction, buffer, end_ps);
+    }
+
+    /// Frees the buffer that a TLP leaves whose last byte takes the wire of a direction by
+    /// `end_ps`, and schedules what comes next there.
+    #[inline(always)]
+    fn leave(&mut self, direction: u32, buffer: Buffer, end_ps: u64) {
+        let Buffer { ingress, class, data } = buffer;
         if ingress < JOINED {
-            self.release(ingress, end_ps, class, held_data);
+            self.free_buffer(ingress, end_ps, class, data);
         } else if ingress != NONE {
             let node = self.directions[direction as usize].transmitting_node;
             self.note_joined(node, ingress, end_ps);
@@ -309,7 +367,11 @@ impl Fabric {
             state.replay_deadline_ps = end.ceil_ps() + state.replay_limit_ps;
         }
         let copy = self.packets.duplicate(unacked.packet);
-        self.fly(direction, copy, unacked.sequence, (start, end), true);
+        let flight = Flight { sequence, start, end, is_replay: true };
+        let (random, trace) = (&mut self.random, &mut self.trace);
+        let mut link = pair(&mut self.directions, direction);
+        let landing = link.fly::<true>(self.packets.get_mut(copy), flight, random, trace);
+        self.land(direction, copy, landing);
         self.after_send(direction, end.ceil_ps());
     }
 
@@ -338,51 +400,20 @@ impl Fabric {
         }
     }
 
-    /// Handles a TLP on the wire from start to end: works out how the receiver's data link layer
-    /// treats it, and when the TLP leaves the receiver.
+    /// Schedules the arrival of a TLP on the wire, and notes an error of its reception.
     #[inline(always)]
-    fn fly(
-        &mut self,
-        direction: u32,
-        index: PacketIndex,
-        sequence: u64,
-        (start, end): (WireTime, WireTime),
-        replay: bool,
-    ) {
-        let LinkPair { wire: state, other } = pair(&mut self.directions, direction);
-        let packet = self.packets.get_mut(index);
-        let corrupt = state.is_corrupted(packet.wire_bytes, &mut self.random);
-        if let Some(sink) = &mut self.trace {
-            record(&mut **sink, state.id, packet, sequence, (start, end), replay, corrupt);
-        }
-        let tail_ps = end.ceil_ps() + state.flight_ps;
-        let arrive_ps = if state.receiver_cuts_through {
-            let prefix_bytes = PREFIX_BYTES.min(state.wire.framing_bytes);
-            let head = u64::from(prefix_bytes + packet.header.header_dw() * 4);
-            start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
-        } else {
-            let taken_ps = state.intake.time_ps(packet.payload_bytes());
-            // A short TLP must not overtake a long one ahead of it.
-            let lead_ps = taken_ps.min(state.receive_latency_ps);
-            let arrive_ps = tail_ps + state.receive_latency_ps - lead_ps;
-            state.last_arrival_ps = arrive_ps.max(state.last_arrival_ps);
-            state.last_arrival_ps
-        };
-        packet.tail_ps = tail_ps;
-        (packet.ingress, packet.held_data) = (direction, packet.data_credits);
-        let mut link = LinkPair { wire: state, other };
-        let reception = link.receive(sequence, packet.wire_bytes, corrupt, tail_ps);
-        let (port, late) = (link.wire.receiving_port, link.other.outbound.is_late());
-        if corrupt {
+    fn land(&mut self, direction: u32, index: PacketIndex, landing: Landing) {
+        if landing.is_corrupt {
+            let port = self.directions[direction as usize].receiving_port;
             self.detect(port, DetectedError::Correctable);
         }
-        match reception {
+        match landing.reception {
             Reception::Accepted => {
-                self.events.schedule(arrive_ps, EventKind::Arrive, direction, index);
+                self.events.schedule(landing.arrive_ps, EventKind::Arrive, direction, index);
             }
             Reception::Dropped => self.packets.remove(index),
         }
-        if late {
+        if landing.is_late {
             self.refresh(direction);
         }
     }
@@ -474,28 +505,100 @@ impl Fabric {
     }
 }
 
+/// A TLP on a wire.
+#[derive(Clone, Copy)]
+struct Flight {
+    sequence: u64,
+    start: WireTime,
+    end: WireTime,
+    is_replay: bool,
+}
+
+/// The other end of a TLP's flight.
+struct Landing {
+    reception: Reception,
+    /// Time at which it leaves the receiver.
+    arrive_ps: u64,
+    is_corrupt: bool,
+    /// Whether DLLPs have piled up.
+    is_late: bool,
+}
+
+impl LinkPair<'_> {
+    /// Takes the wire for a TLP that is sent for the first time, and its credits.
+    #[inline(always)]
+    fn take_wire(&mut self, packet: &Packet, now_ps: u64) -> Flight {
+        self.wire.receiver.absorb(now_ps, &mut self.other.outbound);
+        let state = &mut *self.wire;
+        state.blocked = None;
+        let sequence = state.sent;
+        let ticks = u64::from(packet.wire_bytes) * state.wire.byte_ticks;
+        let (start, end) = state.occupy(state.wire.free.resumed_at(now_ps), ticks);
+        state.consume(packet.class(), packet.data_credits, packet.wire_bytes);
+        state.counters.payload_bytes += u64::from(packet.payload_bytes());
+        Flight { sequence, start, end, is_replay: false }
+    }
+
+    /// Handles a TLP on the wire from start to end: works out how the receiver's data link layer
+    /// treats it, and when the TLP leaves the receiver.
+    #[inline(always)]
+    fn fly<const EAGER: bool>(
+        &mut self,
+        packet: &mut Packet,
+        flight: Flight,
+        random: &mut Random,
+        trace: &mut Option<Box<dyn TraceSink>>,
+    ) -> Landing {
+        let Flight { start, end, .. } = flight;
+        let state = &mut *self.wire;
+        let is_corrupt = EAGER && state.is_corrupted(packet.wire_bytes, random);
+        if let Some(sink) = trace {
+            record(&mut **sink, state.id, packet, flight, is_corrupt);
+        }
+        let tail_ps = end.ceil_ps() + state.flight_ps;
+        let arrive_ps = if state.receiver_cuts_through {
+            let behind = packet.payload_bytes() + state.wire.trailing_bytes;
+            let head = u64::from(packet.wire_bytes - behind);
+            start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
+        } else {
+            let taken_ps = state.intake.time_ps(packet.payload_bytes());
+            // A short TLP must not overtake a long one ahead of it.
+            let lead_ps = taken_ps.min(state.receive_latency_ps);
+            let arrive_ps = tail_ps + state.receive_latency_ps - lead_ps;
+            state.last_arrival_ps = arrive_ps.max(state.last_arrival_ps);
+            state.last_arrival_ps
+        };
+        packet.tail_ps = tail_ps;
+        packet.ingress = state.id.index();
+        packet.held_data = packet.data_credits;
+        let wire_bytes = packet.wire_bytes;
+        let reception = self.receive::<EAGER>(flight.sequence, wire_bytes, is_corrupt, tail_ps);
+        Landing { reception, arrive_ps, is_corrupt, is_late: self.other.outbound.is_late() }
+    }
+}
+
 /// Tells a sink of a TLP on a wire.
 #[cold]
+#[inline(never)]
 fn record(
     sink: &mut dyn TraceSink,
     direction: DirectionId,
     packet: &Packet,
-    sequence: u64,
-    (start, end): (WireTime, WireTime),
-    replay: bool,
+    flight: Flight,
     corrupt: bool,
 ) {
+    let Flight { sequence, start, end, is_replay } = flight;
     sink.record(&TraceRecord {
-        time: Picoseconds(start.ps),
+        time: Picoseconds(start.floor_ps()),
         direction,
         event: TraceEvent::Tlp {
             header: packet.header,
             sequence,
             wire_bytes: packet.wire_bytes,
             // A replayed TLP may have left the receiver in the meantime.
-            ready: Picoseconds(packet.ready_ps.min(start.ps)),
+            ready: Picoseconds(packet.ready_ps.min(start.floor_ps())),
             end: Picoseconds(end.ceil_ps()),
-            replay,
+            replay: is_replay,
             corrupt,
             flow: packet.flow.checked_sub(1),
         },

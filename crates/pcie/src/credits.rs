@@ -26,6 +26,7 @@ impl Credits {
     pub const INFINITE: Self = Self { header: u32::MAX, data: u32::MAX };
 
     /// Credits that a TLP with this header uses.
+    #[inline]
     pub const fn of(header: &Header) -> Self {
         Self { header: 1, data: header.payload_bytes().div_ceil(DATA_CREDIT_BYTES) }
     }

@@ -47,6 +47,7 @@ impl Class {
     pub const ALL: [Self; 3] = [Self::Posted, Self::NonPosted, Self::Completion];
 
     /// Index of the class in a table of three.
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -54,6 +55,7 @@ impl Class {
 
 impl TlpKind {
     /// Flow-control class of this kind.
+    #[inline]
     pub const fn class(self) -> Class {
         match self {
             Self::MemoryWrite | Self::Message => Class::Posted,
@@ -65,6 +67,7 @@ impl TlpKind {
     }
 
     /// Whether the kind is routed by address (memory requests) rather than by ID.
+    #[inline]
     pub const fn is_routed_by_address(self) -> bool {
         matches!(self, Self::MemoryWrite | Self::MemoryRead)
     }
@@ -129,11 +132,13 @@ pub struct Header {
 impl Header {
     /// Builds a memory write of `length_bytes` (1 to 4096) to `address`, at any alignment. It must
     /// not cross a 4 KiB boundary.
+    #[inline]
     pub fn memory_write(requester: RoutingId, address: BusAddress, length_bytes: u32) -> Self {
         Self::memory_request(TlpKind::MemoryWrite, requester, Tag(0), address, length_bytes)
     }
 
     /// Builds a memory read of `length_bytes` (1 to 4096) from `address`, at any alignment.
+    #[inline]
     pub fn memory_read(
         requester: RoutingId,
         tag: Tag,
@@ -143,6 +148,7 @@ impl Header {
         Self::memory_request(TlpKind::MemoryRead, requester, tag, address, length_bytes)
     }
 
+    #[inline]
     fn memory_request(
         kind: TlpKind,
         requester: RoutingId,
@@ -170,6 +176,7 @@ impl Header {
     /// Builds the completion that answers `request` with the `length_bytes` of data at `address`
     /// (the full address; its low seven bits are kept) when `remaining_bytes` of the request are
     /// still to come.
+    #[inline]
     pub fn completion_data(
         request: &Self,
         completer: RoutingId,
@@ -224,11 +231,13 @@ impl Header {
     }
 
     /// Flow-control class of the TLP.
+    #[inline]
     pub const fn class(&self) -> Class {
         self.kind.class()
     }
 
     /// Whether the TLP carries a payload.
+    #[inline]
     pub const fn has_data(&self) -> bool {
         matches!(
             self.kind,
@@ -237,12 +246,14 @@ impl Header {
     }
 
     /// Payload length on the wire in bytes: whole DW, disabled bytes included.
+    #[inline]
     pub const fn payload_bytes(&self) -> u32 {
         if self.has_data() { self.length_dw as u32 * 4 } else { 0 }
     }
 
     /// Header length in DW as sent: 4 for messages and memory requests at or above 4 GiB, otherwise
     /// 3.
+    #[inline]
     pub const fn header_dw(&self) -> u32 {
         match self.kind {
             TlpKind::Message => 4,
@@ -252,12 +263,14 @@ impl Header {
     }
 
     /// Length of the TLP on the wire in bytes: framing, sequence number, header, payload, LCRC.
+    #[inline]
     pub const fn wire_bytes(&self) -> u32 {
         TLP_FRAMING_BYTES + self.header_dw() * 4 + self.payload_bytes()
     }
 
     /// Bytes that a memory request asks for or writes according to its byte enables: from the first
     /// enabled byte of the first DW to the last enabled byte of the last DW.
+    #[inline]
     pub const fn request_bytes(&self) -> u32 {
         if self.length_dw == 0 {
             return 0;
@@ -277,6 +290,7 @@ impl Header {
 
 /// Number of DW that `length_bytes` at `address` span, with the byte enables of the first and last
 /// one (PCIe 6.x 2.2.5).
+#[inline]
 const fn dw_span(address: BusAddress, length_bytes: u32) -> (u16, u8, u8) {
     let skip = (address.0 & 3) as u32;
     let end = skip + length_bytes;

@@ -122,6 +122,7 @@ impl BusAddress {
 
     /// Whether a request to this address needs the 4 DW header (PCIe 6.x 2.2.4.1: addresses
     /// below 4 GiB must use the 3 DW form).
+    #[inline]
     pub const fn needs_four_dw_header(self) -> bool {
         self.0 > u32::MAX as u64
     }
@@ -157,6 +158,7 @@ impl RoutingId {
     }
 
     /// Bus number, 0 to 255.
+    #[inline]
     pub const fn bus(self) -> u8 {
         (self.0 >> 8) as u8
     }
