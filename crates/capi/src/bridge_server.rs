@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a bridge's server says of itself, and cards that it reloads for a client.
+//! A bridge's server as it describes itself, and cards that it reloads for a client.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;

@@ -342,7 +342,7 @@ def test_a_transfer_goes_on_where_one_has_failed(server: Server) -> None:
         transfer = card.to_card(data, 0, first=first, checksum=True)
         assert transfer.wait().bytes == len(data) - first
         assert transfer.arrived_bytes == len(data)
-        # What is there already stays as it is.
+        # Bytes that are there already stay as they are.
         back = bytearray(b"\x5a" * first + bytes(len(data) - first))
         card.from_card(back, 0, first=first).wait()
         assert back == b"\x5a" * first + data[first:]

@@ -32,7 +32,7 @@ def test_the_guide_runs(numpy: Any, capsys: pytest.CaptureFixture[str]) -> None:
     pieces = blocks("docs/python.md", "python")
     elsewhere = [it for it in pieces if "node7" in it or "another" in it]
     assert len(pieces) == 8 and len(elsewhere) == 2
-    # What its prose has before the code.
+    # Its prose before the code.
     names = {"crosslane": crosslane, "numpy": numpy}
     names |= {"data": numpy.arange(1024, dtype="u1"), "back": numpy.zeros(1024, dtype="u1")}
     names["executor"] = ThreadPoolExecutor()

@@ -35,7 +35,7 @@ fn rows() -> Vec<[String; 3]> {
     rows.filter(|[rust, ..]: &[String; 3]| rust != "Rust" && !rust.starts_with("---")).collect()
 }
 
-/// What a cell has in backticks.
+/// Names in backticks of a cell.
 fn code(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

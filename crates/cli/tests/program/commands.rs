@@ -31,7 +31,7 @@ fn add_pages(command: &str, pages: &mut Vec<String>) {
     let help = stdout_of(&format!("{command} --help"));
     let mut lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = lines.by_ref().take_while(|line| !line.is_empty());
-    // What a line goes on with is further to the right.
+    // The rest of a folded line is further to the right.
     let names = listed.filter_map(|line| line.strip_prefix("  ").filter(|l| !l.starts_with(' ')));
     pages.push(command.to_owned());
     for name in names.map(|line| line.split(' ').next().unwrap()).filter(|name| *name != "help") {

@@ -109,7 +109,7 @@ fn pushed_operations_follow_from_constants_of_the_lab() {
     assert_eq!(row(&rows, "inline data, pushed").bytes, 48);
     let write = terms("DMA write, pushed");
     assert_eq!(write[0], part("call to the line", line));
-    // What is wanted of it: a read within 1.5 us, inline data within 1 us. The ring fetches.
+    // Wanted of it are a read within 1.5 us, inline data within 1 us. The ring fetches.
     let data = |what: &str| row(&rows, what).data_ps.unwrap();
     let found = ["DMA read, pushed", "inline data, pushed", "DMA write, pushed"].map(data);
     assert_eq!(found.map(|ps| ps / 1_000), [727, 203, 499]);

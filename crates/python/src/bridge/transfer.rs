@@ -92,7 +92,7 @@ impl BridgeTransfer {
             Err(Unfinished::Closed) => return Err(self.link.closed().into()),
         };
         if let (Some(view), Some(to)) = (sink, memory.last()) {
-            // What was moved before is in the object.
+            // The bytes moved before are in the object.
             let first = self.first;
             let read = |bytes: &mut [u8]| to.memory().read(first, &mut bytes[first as usize..]);
             view.with_mut(py, read).map_err(Failure::from)?;
