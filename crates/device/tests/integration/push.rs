@@ -108,7 +108,7 @@ fn inline_data_enter_the_stream_without_a_read() {
 }
 
 #[test]
-fn lines_that_are_not_the_next_are_dropped_and_counted() {
+fn lines_that_are_not_next_are_dropped_and_counted() {
     let good = line(1, DATA, 64, STATUS_WRITE, &[]);
     let at = line_of(c2h(0)) * 64;
     let cases: [(&str, u64, Vec<u8>); 6] = [
@@ -202,7 +202,7 @@ fn bad_lines_stop_their_channel_alone() {
 }
 
 #[test]
-fn a_line_behind_descriptors_of_the_ring_is_a_doorbell() {
+fn a_line_behind_ring_descriptors_is_a_doorbell() {
     let mut bench = push_bench();
     bench.start_ring(h2c(0), 16);
     bench.check_h2c(5);
