@@ -109,12 +109,13 @@ fn pushed_operations_follow_from_constants_of_the_lab() {
     assert_eq!(row(&rows, "inline data, pushed").bytes, 48);
     let write = terms("DMA write, pushed");
     assert_eq!(write[0], part("call to the line", line));
-    // Wanted of it are a read within 1.5 us, inline data within 1 us. The ring fetches.
+    // Wanted of it are a read within 1.5 us, inline data within 1 us. The ring fetches, and its
+    // doorbell is 9 ns shorter than a line.
     let data = |what: &str| row(&rows, what).data_ps.unwrap();
     let found = ["DMA read, pushed", "inline data, pushed", "DMA write, pushed"].map(data);
     assert_eq!(found.map(|ps| ps / 1_000), [727, 203, 499]);
     let fetch = terms("DMA read, ring")[1].1 + terms("DMA read, ring")[2].1;
-    assert!(data("DMA read, ring") - found[0] > fetch - wire(64));
+    assert!(data("DMA read, ring") - found[0] > fetch - 10_000);
 }
 
 /// Writes fill the link towards the host. Reads share theirs with their descriptors and with Acks.
