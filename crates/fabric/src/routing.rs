@@ -349,8 +349,9 @@ mod tests {
             end in any::<bool>(),
         ) {
             let to_end = |last: u64| if end && last > 39 { u64::MAX } else { last };
-            let windows: Vec<(u64, u64, u32)> =
-                (0u32..).zip(windows).map(|(port, (at, size))| (at, to_end(at + size), port)).collect();
+            let window =
+                |(port, (at, size)): (u32, (u64, u64))| (at, to_end(at + size), port);
+            let windows: Vec<(u64, u64, u32)> = (0u32..).zip(windows).map(window).collect();
             let mut sorted = windows.clone();
             sorted.sort_unstable();
             let routes = Routes { stretches: Stretch::all(windows), ..Routes::default() };
