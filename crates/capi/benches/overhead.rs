@@ -14,9 +14,10 @@ use crosslane::host::PageSize;
 use crosslane::prelude::StreamSource;
 use crosslane_capi::buffer::crosslane_buffer_create;
 use crosslane_capi::channel::{
-    CROSSLANE_C2H, crosslane_channel_open, crosslane_channel_post, crosslane_channel_wait,
-    crosslane_completion, crosslane_transfer,
+    CROSSLANE_C2H, crosslane_channel_open, crosslane_channel_post, crosslane_completion,
+    crosslane_transfer,
 };
+use crosslane_capi::completions::crosslane_channel_wait;
 use crosslane_capi::device::{crosslane_device_open, crosslane_device_route};
 use crosslane_capi::session::{CROSSLANE_FOREVER, crosslane_session_open};
 

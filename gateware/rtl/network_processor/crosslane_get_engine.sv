@@ -88,7 +88,7 @@ module crosslane_get_engine
 
   crosslane_get_messages #(
       .GET_SLOTS(GET_SLOTS),
-      .MAX_READ(MAX_READ)
+      .MAX_READ (MAX_READ)
   ) messages_of_link (
       .idle  (messages_idle),
       .void_o(void_word),

@@ -20,7 +20,7 @@ module crosslane_get_tags
     input  logic                            clk,
     input  logic                            rst,
     // Number of the link, constant: on the wire its tags begin at `link` * TAGS.
-    input  logic        [          2:0] link,
+    input  logic        [              2:0] link,
     // Takes the tag that is free.
     output logic                            has_free,
     output logic        [     TAG_BITS-1:0] free_tag,

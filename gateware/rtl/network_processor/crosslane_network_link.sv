@@ -115,8 +115,7 @@ module crosslane_network_link
   assign is_sink = mode_now == MODE_SINK;
   assign is_looped = mode_now == MODE_LOOPBACK;
   assign is_normal = !is_sink && !is_looped;
-  assign changes = mode != mode_now ||
-      (is_changing && (forgetting || (enable && is_disabled)));
+  assign changes = mode != mode_now || (is_changing && (forgetting || (enable && is_disabled)));
   assign takes = !forgetting &&
       (!is_normal || (enable && !is_disabled && lanes_state != PORT_FAILED));
 

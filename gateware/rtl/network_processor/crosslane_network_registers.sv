@@ -165,8 +165,14 @@ module crosslane_network_registers
     link_word = '0;
     for (int unsigned at = 0; at < LINKS; at++) begin
       if (link_chosen[at]) begin
-        link_word |= word_of(link_register, enable[at], mode[at], state[at],
-                             far_channel_datagrams[at], link_counters[at]);
+        link_word |= word_of(
+            link_register,
+            enable[at],
+            mode[at],
+            state[at],
+            far_channel_datagrams[at],
+            link_counters[at]
+        );
       end
     end
   end

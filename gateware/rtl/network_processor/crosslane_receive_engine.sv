@@ -282,7 +282,7 @@ module crosslane_receive_engine
         end else if (forgets) begin
           touched[forget_index] <= 1'b0;
           work <= ON_FORGET;
-          key  <= '{link: 3'(forget_index), channel: '0, tag: '0};
+          key <= '{link: 3'(forget_index), channel: '0, tag: '0};
           step <= READS;
         end else if (takes_request) begin
           work <= ON_REQUEST;
@@ -295,7 +295,7 @@ module crosslane_receive_engine
           work <= ON_DATAGRAM;
           touched[index] <= 1'b1;
           came <= arrived[index];
-          key  <= key_of(index, arrived[index]);
+          key <= key_of(index, arrived[index]);
           step <= READS;
         end
       end
