@@ -233,8 +233,8 @@ mod rtl {
         }
     }
 
-    /// Writes a file that includes all sources of a model that are slow, or all others and the shim,
-    /// since most of the time to compile each one is spent on Verilator's headers.
+    /// Writes a file that includes all sources of a model that are slow, or all others and the
+    /// shim, since most of the time to compile each one is spent on Verilator's headers.
     fn in_one(folder: &Path, part: &str, shim: &Path) -> PathBuf {
         let made = fs::read_dir(folder).expect("Verilator has made the folder").flatten();
         let mut files: Vec<PathBuf> = made.map(|entry| entry.path()).collect();
