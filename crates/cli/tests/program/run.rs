@@ -65,7 +65,10 @@ pub fn run(arguments: &str) -> Run {
 }
 
 fn without_search(arguments: &str) -> String {
-    let is_searching = arguments.starts_with("bench ") && arguments.contains("--lab");
+    // Gets have no such search.
+    let is_searching = arguments.starts_with("bench ")
+        && arguments.contains("--lab")
+        && !arguments.starts_with("bench nget");
     format!("{arguments}{}", if is_searching { " --no-why" } else { "" })
 }
 
