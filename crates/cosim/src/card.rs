@@ -18,7 +18,7 @@ use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE, global};
 use crate::configurations::CardParameters;
 use crate::error::CosimError;
 use crate::model::{Model, model_for};
-use crate::pins::{self, FunctionSettings, Inputs, NO_BAR, Outputs};
+use crate::pins::{FunctionSettings, Inputs, Outputs};
 use crate::tlps::{self, Tlps};
 
 /// Timer token: clock edge.
@@ -326,17 +326,11 @@ impl Drop for Card {
 
 impl Device for Card {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
-        let header = port.header(tlp);
-        let bar = tlps::bar_of(&header, (0..).zip([&self.registers, &self.receive]));
-        // Configuration requests take no simulated time; messages have no effect.
-        let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
-        if bar == NO_BAR && header.kind.is_routed_by_address() {
-            let what = HeaderLine(&header).to_string();
-            port.report(ErrorKind::Unrouted { what, address: header.address });
+        let consumed = self.tlps.receive(tlp, (0..).zip([&self.registers, &self.receive]), port);
+        if consumed == Consumed::Held {
+            self.wake(port);
         }
-        self.tlps.arrive(tlp, header, words, port);
-        self.wake(port);
-        Consumed::Held
+        consumed
     }
 
     fn intake(&self) -> Option<Intake> {

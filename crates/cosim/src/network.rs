@@ -12,8 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Fabric, Intake, NodeId, Received};
+use crosslane_fabric::{Consumed, Device, DevicePort, Fabric, Intake, NodeId, Received};
 use crosslane_pcie::config::{Bar, ConfigSpace};
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
@@ -22,9 +21,7 @@ use crate::card::count_clocks;
 use crate::configurations::NetworkCardParameters;
 use crate::error::CosimError;
 use crate::model::{NetworkModel, network_model_for};
-use crate::pins::{
-    self, FunctionSettings, Inputs, LINE_WORDS, NO_BAR, NetworkInputs, NetworkOutputs, SYMBOLS,
-};
+use crate::pins::{FunctionSettings, Inputs, LINE_WORDS, NetworkInputs, NetworkOutputs, SYMBOLS};
 use crate::tlps::{self, Tlps};
 
 /// Timer token: clock edge.
@@ -356,17 +353,11 @@ impl Drop for NetworkCard {
 
 impl Device for NetworkCard {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
-        let header = port.header(tlp);
-        let bar = tlps::bar_of(&header, (0..).zip(&self.bars));
-        // Configuration requests take no simulated time; messages have no effect.
-        let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
-        if bar == NO_BAR && header.kind.is_routed_by_address() {
-            let what = HeaderLine(&header).to_string();
-            port.report(ErrorKind::Unrouted { what, address: header.address });
+        let consumed = self.tlps.receive(tlp, (0..).zip(&self.bars), port);
+        if consumed == Consumed::Held {
+            self.attend(port);
         }
-        self.tlps.arrive(tlp, header, words, port);
-        self.attend(port);
-        Consumed::Held
+        consumed
     }
 
     fn intake(&self) -> Option<Intake> {

@@ -3,7 +3,8 @@
 
 use std::collections::VecDeque;
 
-use crosslane_fabric::{DevicePort, Received};
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{Consumed, DevicePort, ErrorKind, Received};
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::tlp::{Class, Header};
 
@@ -39,10 +40,7 @@ pub(crate) struct Tlps {
 }
 
 /// Returns the number of the BAR that holds all of a request, [`NO_BAR`] if none does.
-pub(crate) fn bar_of<'a>(
-    header: &Header,
-    bars: impl IntoIterator<Item = (u32, &'a Option<Bar>)>,
-) -> u32 {
+fn bar_of<'a>(header: &Header, bars: impl IntoIterator<Item = (u32, &'a Option<Bar>)>) -> u32 {
     if !header.kind.is_routed_by_address() {
         return NO_BAR;
     }
@@ -85,14 +83,22 @@ impl Tlps {
         self.outgoing.is_some() || !self.incoming.is_empty()
     }
 
-    /// Takes a TLP that arrives now; `words` are its packed header.
-    pub fn arrive(
+    /// Takes a TLP that arrives now, for the circuit if it is held; the BARs come with the numbers
+    /// that the circuit has for them.
+    pub fn receive<'a>(
         &mut self,
         tlp: Received,
-        header: Header,
-        words: [u32; pins::HEADER_WORDS],
-        port: &DevicePort<'_>,
-    ) {
+        bars: impl IntoIterator<Item = (u32, &'a Option<Bar>)>,
+        port: &mut DevicePort<'_>,
+    ) -> Consumed {
+        let header = port.header(tlp);
+        let bar = bar_of(&header, bars);
+        // Configuration requests take no simulated time; messages have no effect.
+        let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
+        if bar == NO_BAR && header.kind.is_routed_by_address() {
+            let what = HeaderLine(&header).to_string();
+            port.report(ErrorKind::Unrouted { what, address: header.address });
+        }
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.clear();
         payload.extend_from_slice(port.payload(tlp));
@@ -106,6 +112,7 @@ impl Tlps {
             arrived_ps,
             taken: 0,
         });
+        Consumed::Held
     }
 
     /// Offers the circuit the next beat of the received TLPs, if any. Returns its bytes.

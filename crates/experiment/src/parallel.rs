@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crosslane_host::lock;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 fn each(count: usize, run: &(dyn Fn(usize) + Sync)) {
@@ -21,7 +22,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R
     let places: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
     each(items.len(), &|at| {
         let done = Some(run(&items[at]));
-        *places[at].lock().unwrap_or_else(PoisonError::into_inner) = done;
+        *lock(&places[at]) = done;
     });
     let done = |place: Mutex<_>| place.into_inner().unwrap_or_else(PoisonError::into_inner);
     places.into_iter().filter_map(done).collect()

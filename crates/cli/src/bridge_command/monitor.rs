@@ -250,6 +250,13 @@ impl Monitor {
         }
     }
 
+    fn write(&self, line: &Line<'_>) {
+        match self.format {
+            LogFormat::Text => output::print_hint(&line.text),
+            LogFormat::Json => output::print_log(line),
+        }
+    }
+
     /// Writes into the log that changed files with certificates were read, or why they cannot be
     /// used.
     pub fn tell_certificates(&self, error: Option<&RdmaError>) {
@@ -258,12 +265,7 @@ impl Monitor {
             None => "certificates: their files have changed, and were read".to_owned(),
             Some(why) => format!("certificates: they stay as they were: {why}"),
         };
-        match self.format {
-            LogFormat::Text => output::print_hint(&text),
-            LogFormat::Json => {
-                output::print_log(&Line { event: "certificates", why, text, ..Line::now() });
-            }
-        }
+        self.write(&Line { event: "certificates", why, text, ..Line::now() });
     }
 
     /// Writes into the log that somebody who connected has no right to, and how many others there
@@ -277,17 +279,14 @@ impl Monitor {
             _ => format!(" ({others} others since the last such line)"),
         };
         let text = format!("{peer} was turned away: {why}{more}");
-        match self.format {
-            LogFormat::Text => output::print_hint(&text),
-            LogFormat::Json => output::print_log(&Line {
-                event: "turned away",
-                peer: Some(&peer),
-                stage: Some(stage),
-                why: Some(why.to_owned()),
-                text,
-                ..Line::now()
-            }),
-        }
+        self.write(&Line {
+            event: "turned away",
+            peer: Some(&peer),
+            stage: Some(stage),
+            why: Some(why.to_owned()),
+            text,
+            ..Line::now()
+        });
     }
 
     /// Answers requests for the counters at an address of this machine, from a thread. Returns the
