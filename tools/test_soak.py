@@ -2,6 +2,7 @@
 """The page of the nights, with today's steps beside those run before, and what `make soak` runs."""
 
 import os
+import re
 import subprocess
 
 import soak
@@ -46,3 +47,11 @@ def test_ci_installs_without_asking():
         command, cwd=soak.ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert "tools/setup.sh soak --yes\n" in done.stdout
+
+
+def test_a_night_of_the_public_ci_runs_every_step_once():
+    """Parts of a night are named in its workflow by hand."""
+    workflow = (soak.ROOT / ".github/workflows/ci.yml").read_text()
+    parts = re.findall(r"\{ part: \w+, steps: ([\w -]+?) \}", workflow)
+    steps = [step for part in parts for step in part.split()]
+    assert sorted(steps) == sorted(step.target for step in soak.STEPS)
