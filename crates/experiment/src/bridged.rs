@@ -271,7 +271,8 @@ impl BridgePlan {
     }
 
     /// Makes the transfers, all clients at once; each has its share of the card's memory from
-    /// `address` on. If `progress` is over, those that have been made are returned.
+    /// `address` on. Each kind is in `transfers` when it has been made: those before a failure, or
+    /// before `progress` was over, stay there.
     ///
     /// # Errors
     /// Impossible transfers, and failures of the run.
@@ -280,11 +281,11 @@ impl BridgePlan {
         clients: &[Client<R, C>],
         (card, address): (&str, u64),
         progress: &dyn Progress,
-    ) -> Result<Vec<BridgeTransfer>> {
-        let mut transfers = Vec::new();
+        transfers: &mut Vec<BridgeTransfer>,
+    ) -> Result<()> {
         for kind in self.kinds() {
             if progress.is_over() {
-                return Ok(transfers);
+                break;
             }
             let (path, size_bytes, mode) = (kind.paths[0], kind.sizes[0], kind.modes[0]);
             let size = size_bytes / clients.len() as u64;
@@ -305,7 +306,7 @@ impl BridgePlan {
             progress.done(&transfer.path, Picoseconds(times.map(|time| time.0).sum()));
             transfers.push(transfer);
         }
-        Ok(transfers)
+        Ok(())
     }
 }
 

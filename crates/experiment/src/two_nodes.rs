@@ -265,9 +265,11 @@ impl Work for BridgeWork {
         let program = async |_: &Simulation, clients: Vec<_>| {
             let place = (nodes.card(), 0);
             for before in before {
-                before.measure(&clients, place, &()).await?;
+                before.measure(&clients, place, &(), &mut Vec::new()).await?;
             }
-            plan.measure(&clients, place, progress).await
+            let mut transfers = Vec::new();
+            let made = plan.measure(&clients, place, progress, &mut transfers).await;
+            made.map(|()| transfers)
         };
         let (transfers, simulated) = nodes.run_in(run, &name, server.clone(), *clients, program)?;
         Ok(BridgeOutcome { transfers: transfers?, simulated })

@@ -86,8 +86,8 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
         (None, None) => in_this_program(arguments, &plan, options.clone(), &steps)?,
     };
     steps.finish();
-    let lines = match measured {
-        Measured::Transfers(lines) => lines,
+    let (lines, failure) = match measured {
+        Measured::Transfers(lines, failure) => (lines, failure),
         Measured::Latencies(latencies) => {
             match arguments.client.json {
                 true => output::print_json(&Latencies {
@@ -114,15 +114,17 @@ pub fn run(arguments: &BenchArguments) -> Result<()> {
     if let Some(file) = file {
         write_outcome_page(&outcome, lab.as_ref(), &file)?;
     }
-    match is_wrong {
-        true => Err(CommandError::Run),
-        false => Ok(()),
+    match (failure, is_wrong) {
+        (Some(failure), _) => Err(failure),
+        (None, true) => Err(CommandError::Run),
+        (None, false) => Ok(()),
     }
 }
 
 /// The measurements of a command.
 enum Measured {
-    Transfers(Vec<BridgeTransfer>),
+    /// The kinds that were made, and the failure that ended them, if some were made before it.
+    Transfers(Vec<BridgeTransfer>, Option<CommandError>),
     Latencies(Vec<Latency>),
 }
 
@@ -137,7 +139,13 @@ async fn measured<R: Rdma, C: Clock>(
         let latencies = latency::measure(plan, &clients[0], place, steps).await;
         return latencies.map(Measured::Latencies).map_err(failed);
     }
-    plan.measure(clients, place, steps).await.map(Measured::Transfers).map_err(failed)
+    let mut lines = Vec::new();
+    let done = plan.measure(clients, place, steps, &mut lines).await.map_err(failed);
+    if lines.is_empty() {
+        done?;
+        return Ok(Measured::Transfers(lines, None));
+    }
+    Ok(Measured::Transfers(lines, done.err()))
 }
 
 fn failed(error: ExperimentError) -> CommandError {

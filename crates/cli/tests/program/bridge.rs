@@ -557,6 +557,14 @@ fn two_nodes_of_their_own_meet_with_a_key() {
         std::fs::remove_file(back).expect("it is there");
         let beyond = run(&["put", &sent, &target(0x40_0001)], "rnode.key");
         assert!(beyond.stderr.contains("rnode may not write"), "{beyond:?}");
+        // A policy that allows memory allows no stream: the rates before that are shown.
+        let bench = run(&["bench", &target(0), "--size", "1M", "--iterations", "1"], "rnode.key");
+        assert_eq!(bench.code, 1, "{bench:?}");
+        assert!(bench.stderr.contains("rnode may not"), "{bench:?}");
+        let shown = document(&bench.stdout);
+        let transfers = shown["transfers"].as_array().expect("a list");
+        let paths: Vec<_> = transfers.iter().map(|transfer| &transfer["path"]).collect();
+        assert_eq!(paths, ["remote -> FPGA", "FPGA -> remote"], "{bench:?}");
         let wrong = run(&["put", &sent, &target(0)], "other.key");
         assert!(wrong.stderr.contains(not_known), "{network}: {wrong:?}");
     }
