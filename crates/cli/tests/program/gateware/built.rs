@@ -167,6 +167,16 @@ fn a_storm_finds_nothing_in_the_gateware() {
     assert!(report["words"].as_u64() > Some(10_000), "{report}");
 }
 
+/// Network processors with little of everything exchange messages over verilated links.
+#[test]
+fn tori_find_nothing_in_the_gateware() {
+    let report = torture("0..6 --tori");
+    assert_eq!((report["seeds"].as_u64(), report["failed"].as_u64()), (Some(6), Some(0)));
+    for (what, least) in [("messages", 60), ("puts", 10), ("datagrams", 1_000), ("cuts", 3)] {
+        assert!(report["tori"][what].as_u64() > Some(least), "{what}: {report}");
+    }
+}
+
 /// The source of a write channel is restarted in the middle of one of its TLPs: in 378 a lane under
 /// C2H, in 729 H2C under a peer channel, in 845 H2C under C2H.
 #[test]
