@@ -98,8 +98,8 @@ fn latency_is_that_of_the_model_but_for_three_clocks() {
 /// Share of the host's link less DLLPs that gets of the network processor reach at least.
 const LEAST_OF_CEILING: f64 = 0.98;
 /// Longest times of a message of 64 B to a neighbour's memory: puts and gets.
-const MOST_PUT: Picoseconds = Picoseconds::from_ns(1050);
-const MOST_GET: Picoseconds = Picoseconds::from_ns(1850);
+const MOST_PUT: Picoseconds = Picoseconds::from_ns(960);
+const MOST_GET: Picoseconds = Picoseconds::from_ns(1670);
 
 #[test]
 fn gets_of_network_processors_reach_the_ceiling() {
