@@ -28,6 +28,7 @@ PROCESS_KILL_SEEDS ?= 500
 # Seconds that a bridge's server has to stay as it is, over each network.
 BRIDGE_SECONDS ?= 600
 RTL_SEEDS ?= 1000
+RTL_TORI_SEEDS ?= 200
 # A range of so many seeds, from the first one on.
 seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 
@@ -290,10 +291,12 @@ man: ## the man pages, in target/man
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
-test-rtl: rtl ## the same with a thousand restarts, a long storm, the reproduction, and every board
+test-rtl: rtl ## the same with a thousand restarts, long storms, two reproductions, and every board
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
+	$(TARGET_DIR)/release/crosslane torture --tori --engine rtl --seeds $(call seeds,$(RTL_TORI_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
+	$(TARGET_DIR)/release/crosslane reproduce nget --engine rtl
 	GATEWARE_ALL=1 CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/release/crosslane \
 		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider gateware/boards/test_device.py
 

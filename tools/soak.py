@@ -22,6 +22,7 @@ DOCUMENT = ROOT / "docs" / "soak.md"
 SEEDS_A_DAY = 1_000_000
 FIRST_SEED = int(time.time() // 86_400) * SEEDS_A_DAY
 TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
+RTL_TORI_SEEDS = 2_000
 KILL_SEEDS, PROCESS_KILL_SEEDS = 5_000, 500
 BRIDGE_SECONDS = 2 * 3600
 
@@ -34,8 +35,9 @@ def seeds(count: int) -> str:
 # Each with its description in the table.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
-    Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproduction with "
-    f"engines of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}",
+    Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta "
+    f"and nget with engines of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}; "
+    f"tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
     Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "
@@ -102,6 +104,7 @@ def main() -> int:
         "TORTURE_SEEDS": str(TORTURE_SEEDS),
         "TORI_SEEDS": str(TORI_SEEDS),
         "RTL_SEEDS": str(RTL_SEEDS),
+        "RTL_TORI_SEEDS": str(RTL_TORI_SEEDS),
         "KILL_SEEDS": str(KILL_SEEDS),
         "PROCESS_KILL_SEEDS": str(PROCESS_KILL_SEEDS),
         "BRIDGE_SECONDS": str(BRIDGE_SECONDS),

@@ -19,7 +19,8 @@ import yosys  # noqa: E402
 from model import cache, sources  # noqa: E402
 from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 
-BUILD = GATEWARE / "build" / "formal"
+# What is made for a proof, from the gateware's folder.
+FOLDER = "build/formal"
 
 # Module, clocks checked from reset, clocks of the induction (0: none).
 PROOFS = [
@@ -57,11 +58,11 @@ def clocks_of(induction: int) -> str:
 
 @pytest.mark.parametrize(("name", "clocks", "induction"), PROOFS)
 def test_properties_hold(name, clocks, induction):
-    BUILD.mkdir(parents=True, exist_ok=True)
+    (GATEWARE / FOLDER).mkdir(parents=True, exist_ok=True)
     top = f"{name}_properties"
     paths = sources(GATEWARE / "formal" / f"{top}.sv")
     files = " ".join(str(path.relative_to(GATEWARE)) for path in paths)
-    model = f"build/formal/{top}.smt2"
+    model = f"{FOLDER}/{top}.smt2"
     script = (
         f"read_slang --threads 1 -DFORMAL --top {top} {files}; prep -top {top} -flatten; "
         f"{clocks_of(induction)}; memory_map -formal; "
@@ -80,7 +81,7 @@ def test_properties_hold(name, clocks, induction):
 def prove(script: str, top: str, model: str, clocks: int, induction: int) -> None:
     """Builds the model, then checks that no assertion fails."""
     yosys.run(script, GATEWARE)
-    vcd = f"build/formal/{top}.vcd"
+    vcd = f"{FOLDER}/{top}.vcd"
     solver = ["-s", "z3", "--dump-vcd", vcd]
     from_reset = smtbmc(*solver, "--presat", "-t", str(clocks), model)
     assert "Status: PASSED" in from_reset

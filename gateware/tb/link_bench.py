@@ -148,6 +148,8 @@ class End:
     # Datagrams that the host has still to send on each channel; pauses, as odds.
     to_send: list[int] = field(default_factory=lambda: [0] * CHANNELS)
     source_pause: float = 0.0
+    # Whether a datagram's beats do not pause, so that it is sent while it comes.
+    is_steady: bool = False
     sink_pause: float = 0.0
     tx_pause: float = 0.0
     holds: int = 0  # channels that the host does not take
@@ -193,6 +195,8 @@ class Pair:
             End(n, dut, self.lanes, Reference(**sizes), Cable(self.lanes, seed), seed)
             for n in range(2)
         ]
+        for end in self.ends:
+            end.is_steady = bool(sizes["steady"])
         # Columns for an end instead of those of its cable.
         self.injected = [deque(), deque()]
         # Whether frames are made up, so that what is delivered has not been submitted.
@@ -218,7 +222,10 @@ class Pair:
         for n, end in enumerate(self.ends):
             if end.sending is None:
                 end.sending, end.at = end.next_datagram(), 0
-            end.offers = end.sending is not None and self.seed.random() >= end.source_pause
+            goes_on = end.is_steady and end.at > 0
+            end.offers = end.sending is not None and (
+                goes_on or self.seed.random() >= end.source_pause
+            )
             if end.offers:
                 channel, label, payload = end.sending
                 beat = payload[end.at * lanes : (end.at + 1) * lanes]
@@ -295,11 +302,13 @@ class Pair:
             events.append(f"f{happens >> 1 & 7}")
         if end.offers and s_ready:
             end.at += 1
-            if end.at * self.lanes == PAYLOAD_BYTES:
+            is_last = end.at * self.lanes == PAYLOAD_BYTES
+            if end.at == 1 if end.is_steady else is_last:
                 assert submits, f"clock {clock}"
                 channel, label, payload = end.sending
                 events.append(f"s{channel}:{label << 11:08x}:{payload.hex()}")
                 end.submitted[channel].append((label, payload))
+            if is_last:
                 end.sending = None
         if end.up != end.was_up:
             events.append(f"u{self.channel_datagrams}" if end.up else "d")

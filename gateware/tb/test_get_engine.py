@@ -190,8 +190,8 @@ class Surroundings:
             self.payload += int(dut.m_data.value).to_bytes(LANES, "little")
             if len(self.payload) == LANES:
                 assert self.queue[channel] < QUEUE, "a datagram without room"
-            if len(self.payload) == 128:
                 self.queue[channel] += 1
+            if len(self.payload) == 128:
                 self.datagrams[channel].append((int(dut.m_label.value), self.payload))
                 self.payload = b""
                 self.clocks.append(clock)

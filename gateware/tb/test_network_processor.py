@@ -29,7 +29,7 @@ SIZES = {"links": 1, "put_slots": 4, "credit_slots": 16, "max_write": 128, "chan
 
 
 # From the last beat of a put's store to the first beat of its write, with 20 bits of cable.
-LATENCY_CLOCKS = 100
+LATENCY_CLOCKS = 70
 
 
 def of_run() -> dict[str, int]:

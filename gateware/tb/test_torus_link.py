@@ -19,6 +19,7 @@ SIZES = {
     "queue_datagrams": 2,
     "retry_datagrams": 8,
     "acknowledge_datagrams": 4,
+    "steady": 0,
 }
 # Clocks of a datagram, by lanes, and of the cable with the ends' own latency.
 COLUMNS = {1: 136, 4: 34, 8: 17}
@@ -221,6 +222,13 @@ def test_torus_link(lanes):
 @pytest.mark.parametrize("lanes", [8])
 def test_torus_link_rate(lanes):
     run(sizes(lanes, retry_datagrams=32, channel_datagrams=16), "full_rate")
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8] if ALL else [8])
+def test_torus_link_steady(lanes):
+    """Datagrams without pauses, which are sent while they come."""
+    tests = "^(?!.*full_rate)" if ALL else "everything|drop"
+    run(sizes(lanes, steady=1), tests)
 
 
 def run(chosen: dict[str, int], tests: str = "^(?!.*full_rate)") -> None:

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crosslane::explain::{STEPS, explain};
-use crosslane::lab::{Lab, shipped};
+use crosslane::lab::{EngineKind, Lab, shipped};
 use crosslane::results::{Outcome, Reproduction as Figures, Validation};
 use crosslane_report::Table;
 use crosslane_report::output::not_written;
@@ -33,9 +33,11 @@ use crate::progress::Steps;
 pub fn run(arguments: &ReproduceArguments) -> Result<()> {
     let Some(name) = &arguments.name else { return list() };
     let file = report_of(arguments.report.as_deref())?;
-    let steps = Steps::new(find(name)?.scenarios, "scenarios");
-    let begun = Instant::now();
+    let known = find(name)?;
     let engines = arguments.engines.kind()?;
+    let beside = if engines == EngineKind::Rtl { known.beside_gateware } else { 0 };
+    let steps = Steps::new(known.scenarios + beside, "scenarios");
+    let begun = Instant::now();
     let reproduction = reproduce(name, arguments.seed, engines, &steps, &|run| {
         Ok(explain(run, None, STEPS, &|_| ())?)
     });

@@ -38,6 +38,7 @@ Examples:
   crosslane torture --seeds 17 --write-lab seed-17.toml
   crosslane torture --lab rosta:crosslane --seeds 0..500
   crosslane torture --tori --seeds 0..200
+  crosslane torture --tori --engine rtl --seeds 0..20
   crosslane torture --seeds 0..20000 --items seeds --shard 0/4
 
 A seed makes up a lab, or changes a shipped one, opens some of its engines, moves data in every
@@ -48,7 +49,8 @@ the same run, bit for bit, on any machine. The exit code is 1 where a seed fails
 ones, by number, are printed with the command that runs them again.
 
 With --tori each seed makes up a torus of hosts with network processors, which exchange messages
-while bits on the cables arrive wrong, cables are cut and links are trained anew.
+while bits on the cables arrive wrong, cables are cut and links are trained anew. On the gateware
+(--engine rtl) a torus is two nodes with two cables, as it does not route.
 
 With --items several machines share the seeds, and a run that was ended goes on where it was
 (docs/shards.md). `crosslane merge` says which seeds have failed.")]
@@ -63,7 +65,7 @@ pub struct TortureArguments {
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Tori of network processors instead of trees of engines.
-    #[arg(long, conflicts_with_all = ["lab", "engine", "write_lab"])]
+    #[arg(long, conflicts_with_all = ["lab", "write_lab"])]
     pub tori: bool,
     /// Say on standard error what happens in each seed, one seed after the other; of a single
     /// seed, the lab file too.
@@ -131,7 +133,7 @@ pub fn run(arguments: &TortureArguments) -> Result<()> {
 
 /// Runs seeds as tori.
 fn run_tori(arguments: &TortureArguments) -> Result<()> {
-    let mut setup = Setup::default();
+    let mut setup = Setup { engines: arguments.engines.kind()?, ..Setup::default() };
     if arguments.verbose {
         setup.note = Some(Arc::new(print_hint));
     }

@@ -45,7 +45,7 @@ const HOUSE: [(&str, &str); 30] = [
     ("results", "pcie"),
     ("fabric", "pcie random"),
     ("device", "pcie random regs torus-link fabric"),
-    ("cosim", "pcie regs fabric"),
+    ("cosim", "random pcie regs fabric"),
     ("driver", "pcie regs host"),
     ("bridge", "pcie host driver"),
     ("torus", "pcie host driver"),

@@ -98,31 +98,59 @@ pub struct NetworkConfiguration {
 }
 
 /// All configurations of network processors that can be built.
-pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 1] = [NetworkConfiguration {
-    name: "six_links",
-    of: "nget:crosslane",
-    parameters: NetworkCardParameters {
-        datapath_bytes: 32,
-        links: 6,
-        put_slots: 16,
-        get_slots: 64,
-        credit_slots: 64,
-        tags: 32,
-        max_read_bytes: 512,
-        staging_bytes: 8192,
-        max_write_bytes: 128,
-        lanes: 8,
-        channel_datagrams: 64,
-        queue_datagrams: 16,
-        retry_datagrams: 32,
-        acknowledge_datagrams: 8,
-        acknowledge_within_clocks: 204,
-        retry_timeout_clocks: 855,
-        refresh_clocks: 447,
-        clock_ps: 4000,
-        timeout_clocks: 12_500_000,
+pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
+    NetworkConfiguration {
+        name: "six_links",
+        of: "nget:crosslane",
+        parameters: NetworkCardParameters {
+            datapath_bytes: 32,
+            links: 6,
+            put_slots: 16,
+            get_slots: 64,
+            credit_slots: 64,
+            tags: 32,
+            max_read_bytes: 512,
+            staging_bytes: 8192,
+            max_write_bytes: 128,
+            lanes: 8,
+            channel_datagrams: 64,
+            queue_datagrams: 16,
+            retry_datagrams: 32,
+            acknowledge_datagrams: 8,
+            acknowledge_within_clocks: 204,
+            retry_timeout_clocks: 855,
+            refresh_clocks: 447,
+            clock_ps: 4000,
+            timeout_clocks: 12_500_000,
+        },
     },
-}];
+    // As little of everything as a card can have, so that everything runs full.
+    NetworkConfiguration {
+        name: "two_links",
+        of: "the tori of the torture",
+        parameters: NetworkCardParameters {
+            datapath_bytes: 16,
+            links: 2,
+            put_slots: 4,
+            get_slots: 8,
+            credit_slots: 8,
+            tags: 4,
+            max_read_bytes: 256,
+            staging_bytes: 1024,
+            max_write_bytes: 128,
+            lanes: 8,
+            channel_datagrams: 2,
+            queue_datagrams: 2,
+            retry_datagrams: 5,
+            acknowledge_datagrams: 2,
+            acknowledge_within_clocks: 102,
+            retry_timeout_clocks: 3200,
+            refresh_clocks: 1100,
+            clock_ps: 4000,
+            timeout_clocks: 12_500_000,
+        },
+    },
+];
 
 /// Named set of card parameters for which a model can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 //!
 //! Read first: `pins.rs` for the inputs and outputs of a clock, `card.rs` for their timing.
 
+mod cable;
 mod card;
 mod configurations;
 mod error;

@@ -7,7 +7,7 @@
 //! cables with both ends enabled run or sleep at the same clocks, so that a link does not notice a
 //! sleep.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,12 @@ use crosslane_pcie::config::{Bar, ConfigSpace};
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
 
+use crate::cable::CableEnd;
 use crate::card::count_clocks;
 use crate::configurations::NetworkCardParameters;
 use crate::error::CosimError;
 use crate::model::{NetworkModel, network_model_for};
-use crate::pins::{FunctionSettings, Inputs, LINE_WORDS, NetworkInputs, NetworkOutputs, SYMBOLS};
+use crate::pins::{FunctionSettings, Inputs, NetworkInputs, NetworkOutputs, SYMBOLS};
 use crate::tlps::{self, Tlps};
 
 /// Timer token: clock edge.
@@ -37,32 +38,6 @@ const QUIET_CLOCKS: u64 = 4096;
 /// Clocks behind activity after which another card sleeps: a register access takes some clocks in
 /// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
-
-/// Line bits of a word of every lane; `None` if there is no signal.
-type Word = Option<[u32; LINE_WORDS]>;
-
-/// End of a cable.
-struct CableEnd {
-    far: NodeId,
-    far_link: u8,
-    /// Latency in words.
-    words: usize,
-    /// Whether both ends send.
-    is_live: bool,
-    /// Words on their way here, oldest first.
-    inbound: VecDeque<Word>,
-}
-
-impl CableEnd {
-    /// Begins or ends the exchange of words.
-    fn set_live(&mut self, is_live: bool) {
-        self.is_live = is_live;
-        self.inbound.clear();
-        if is_live {
-            self.inbound.resize(self.words, None);
-        }
-    }
-}
 
 /// Read waiting for completions.
 struct Read {
@@ -133,24 +108,29 @@ impl NetworkCard {
     }
 
     /// Joins links of two cards with a cable; each end is `(node, link number)`. The latency is
-    /// that from the transceivers' words of one end to those of the other, rounded to words. All
-    /// cards of a lab are given the same `joined`.
+    /// that from the transceivers' words of one end to those of the other, rounded to words; of
+    /// their bits a share of `error_rate` arrives wrong. All cards of a lab are given the same
+    /// `joined`.
     ///
     /// Returns false if a node is not such a card or lacks the link.
     pub fn join(
         fabric: &mut Fabric,
         ends: [(NodeId, u8); 2],
         latency: Picoseconds,
+        error_rate: f64,
         joined: &Arc<AtomicU64>,
     ) -> bool {
+        let seed = fabric.seed();
         let pairs = [(ends[0], ends[1]), (ends[1], ends[0])];
         pairs.into_iter().all(|((node, link), (far, far_link))| {
             let joined = Arc::clone(joined);
             let plugged = fabric.command(node, move |card: &mut Self, _: &mut DevicePort<'_>| {
                 let word_ps = SYMBOLS * card.parameters.clock_ps;
                 let words = ((latency.0 + word_ps / 2) / word_ps).max(1) as usize;
-                let inbound = VecDeque::new();
-                let end = CableEnd { far, far_link, words, is_live: false, inbound };
+                let bits = 10 * SYMBOLS * u64::from(card.parameters.lanes);
+                let seed = seed ^ u64::from(node.0) << 40 ^ u64::from(link) << 32;
+                let mut end = CableEnd::new(far, far_link, words, bits, seed);
+                end.set_error_rate(error_rate);
                 card.joined_clock = joined;
                 let place = card.cables.get_mut(usize::from(link));
                 place.map(|place| *place = Some(end)).is_some()
@@ -165,6 +145,39 @@ impl NetworkCard {
     /// Returns an error if the models are built without traces or the file cannot be written.
     pub fn trace_to(&mut self, file: &Path) -> Result<(), CosimError> {
         self.model.trace_to(file)
+    }
+
+    /// Cuts the cable of a link. What is on its way is lost, and both ends train after it is
+    /// mended.
+    pub fn cut(&mut self, link: u8, port: &mut DevicePort<'_>) {
+        self.with_both_ends(link, port, |end| end.set_cut(true));
+    }
+
+    /// Mends the cable of a link.
+    pub fn mend(&mut self, link: u8, port: &mut DevicePort<'_>) {
+        self.with_both_ends(link, port, |end| end.set_cut(false));
+    }
+
+    /// Sets the bit error rate of a link's cable in both directions.
+    pub fn set_bit_error_rate(&mut self, link: u8, rate: f64, port: &mut DevicePort<'_>) {
+        self.with_both_ends(link, port, |end| end.set_error_rate(rate));
+    }
+
+    /// Changes both ends of a link's cable, and wakes the cards.
+    fn with_both_ends(
+        &mut self,
+        link: u8,
+        port: &mut DevicePort<'_>,
+        change: impl Fn(&mut CableEnd),
+    ) {
+        let Some(Some(end)) = self.cables.get_mut(usize::from(link)) else { return };
+        change(end);
+        let (far, far_link) = (end.far, end.far_link);
+        let far = port.other::<Self>(far);
+        if let Some(Some(end)) = far.map(|far| far.cables[usize::from(far_link)].as_mut()) {
+            change(end);
+        }
+        self.attend(port);
     }
 
     /// Nodes at the other ends of live cables.
@@ -260,7 +273,7 @@ impl NetworkCard {
                 continue;
             };
             self.inputs.rx_clocks |= 1 << link;
-            let word = cable.inbound.pop_front().flatten();
+            let word = cable.receive();
             self.inputs.rx_detected[at] = if word.is_some() { u8::MAX } else { 0 };
             self.inputs.rx_words[at] = word.unwrap_or_default();
         }
@@ -287,7 +300,7 @@ impl NetworkCard {
                 has_begun |= is_live;
             }
             if is_live && begins {
-                end.inbound.push_back(Some(self.outputs.tx_words[at]));
+                end.send(self.outputs.tx_words[at]);
             }
         }
         if has_begun {

@@ -171,7 +171,8 @@ fn lay_cables(
         let parameters = torus.parameters;
         let joined = match (end(lower), end(upper)) {
             (Some(lower), Some(upper)) if engines == EngineKind::Rtl => {
-                NetworkCard::join(fabric, [lower, upper], parameters.latency, clock)
+                let errors = parameters.bit_error_rate;
+                NetworkCard::join(fabric, [lower, upper], parameters.latency, errors, clock)
             }
             (Some(lower), Some(upper)) => {
                 NetworkProcessor::join(fabric, [lower, upper], parameters)

@@ -27,6 +27,8 @@ pub struct Reproducible {
     pub scenarios: u64,
     /// Whether engines of this project take part, which can be the gateware.
     pub has_engines: bool,
+    /// Number of further scenarios where they are the gateware: those of the model beside it.
+    pub beside_gateware: u64,
     /// Runs every experiment, in order, each scenario in a separate lab, and adds the experiments
     /// as they end. Its error is that of an experiment that fails or was interrupted.
     pub experiments: fn(&Context<'_>, &mut Vec<Experiment>) -> Result<()>,

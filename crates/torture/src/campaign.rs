@@ -160,7 +160,8 @@ pub fn campaign(
     run_all(seeds, (setup, false), twice, (watch, items), |seed| run_seed(seed, setup))
 }
 
-/// Runs seeds as tori, as [`campaign`] does; of the settings only the note counts.
+/// Runs seeds as tori, as [`campaign`] does; of the settings the kind of engines and the note
+/// count.
 pub fn torus_campaign(
     seeds: Range<u64>,
     setup: &Setup,
@@ -168,7 +169,7 @@ pub fn torus_campaign(
     watch: &dyn Progress,
     items: &impl Items,
 ) -> Summary<TorusStory> {
-    let run = |seed| run_torus(seed, setup.note.as_ref());
+    let run = |seed| run_torus(seed, setup);
     run_all(seeds, (setup, true), twice, (watch, items), run)
 }
 

@@ -252,9 +252,10 @@ module crosslane_get_messages
 
   // --- The end of a read, and of a message ----------------------------------------------------
   logic is_over, is_done, begins_end;
-  assign done = step == ENDED;
-  assign done_channel = end_1.channel;
-  assign done_place = end_1.record_;
+  // Data that have come are sent before the message takes note of them.
+  assign done = (takes_end && ended.good) || (step == ENDED && !end_1.good);
+  assign done_channel = takes_end ? ended.channel : end_1.channel;
+  assign done_place = takes_end ? ended.record_ : end_1.record_;
   assign is_done = message.state == GET_WHOLE && message.missing == '0 && !message.has_run;
   assign is_over = is_ending ? message.reads == '0 : is_done;
   // A message begins to end: nothing more of it is read or sent.
@@ -396,6 +397,8 @@ module crosslane_get_messages
             }] <=
             '{tag: asked.tag, sequence_: next_sequence[channel]};
             list_tail[channel] <= list_tail[channel] + 1'b1;
+            // With no message before it, it reads at once.
+            if (list_length == '0 && has_space[channel] && has_tag) step <= ASKS;
           end
         end
       end

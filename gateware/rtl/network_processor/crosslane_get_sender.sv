@@ -83,10 +83,25 @@ module crosslane_get_sender
   end
 
   // --- The next read of a channel, by turns ---------------------------------------------------
-  logic [2:0] scan, channel, index;
+  logic [2:0] scan, next_scan, channel, index;
+  logic [CHANNELS-1:0] may_have;  // something to do
   get_record_t record_;
   logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
   logic busy;
+
+  // A channel without a message and an ended read has nothing to do.
+  always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      may_have[n] = is_current[n] ||
+          (head[n] != tail[n] && is_done[{3'(n), head[n][RECORD_BITS-1:0]}]);
+    end
+    next_scan = scan + 1'b1;
+    for (int n = CHANNELS; n > 0; n--) begin
+      logic [2:0] here;
+      here = scan + 3'(n);
+      if (may_have[here]) next_scan = here;
+    end
+  end
 
   assign record_ = records[{scan, head[scan][RECORD_BITS-1:0]}];
   assign is_there = head[scan] != tail[scan] && is_done[{scan, head[scan][RECORD_BITS-1:0]}] &&
@@ -146,7 +161,7 @@ module crosslane_get_sender
   assign read_position = {channel, PLACE_BITS'(base + count_t'(32'(at) * LANES))};
 
   always_ff @(posedge clk) begin
-    scan <= scan + 1'b1;
+    scan <= next_scan;
     if (push) begin
       records[{push_channel, tail[push_channel][RECORD_BITS-1:0]}] <= push_record;
       is_done[{push_channel, tail[push_channel][RECORD_BITS-1:0]}] <= push_done;
@@ -243,7 +258,7 @@ module crosslane_get_sender
   assign m_channel = out.channel;
   assign m_label = out.label;
   assign moves = !m_valid || m_ready;
-  assign leaves = m_valid && m_ready && out.at == '1;
+  assign leaves = m_valid && m_ready && out.at == '0;
 
   always_comb begin
     m_data = (8 * LANES)'(read_data);

@@ -205,7 +205,9 @@ module crosslane_network_link
       .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
-      .REFRESH(REFRESH)
+      .REFRESH(REFRESH),
+      // Neither source pauses within a datagram.
+      .STEADY(1'b1)
   ) core (
       .rst           (core_rst),
       .counters_rst  (rst || resets),

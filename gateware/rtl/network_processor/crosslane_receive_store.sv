@@ -107,8 +107,9 @@ module crosslane_receive_store
       tail <= tail + 1'b1;
     end
     head <= head_next;
-    m_valid <= head_next != tail;
-    m_arrived <= order[head_next[PLACE_BITS-1:0]];
+    // A datagram that finds none before it is told at once.
+    m_valid <= head_next != tail || delivers;
+    m_arrived <= (head_next == tail) ? arrived : order[head_next[PLACE_BITS-1:0]];
     if (rst) begin
       head <= '0;
       tail <= '0;

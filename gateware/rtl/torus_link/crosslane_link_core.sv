@@ -15,6 +15,7 @@ module crosslane_link_core
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,  // longest wait of an ACK or a count
     parameter int unsigned RETRY_TIMEOUT = 918,  // until datagrams are sent again
     parameter int unsigned REFRESH = 1598,  // until NACK and COUNT are repeated
+    parameter bit STEADY = 1'b0,  // as in crosslane_link_transmit
     localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES)
 ) (
     input logic clk,
@@ -163,7 +164,8 @@ module crosslane_link_core
   crosslane_link_transmit #(
       .LANES(LANES),
       .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
-      .RETRY_DATAGRAMS(RETRY_DATAGRAMS)
+      .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
+      .STEADY(STEADY)
   ) transmit (
       .send_command(take_command),
       .send_repeat (take_repeat),

@@ -9,6 +9,8 @@ module crosslane_link_transmit
     parameter int unsigned LANES = 8,  // 1, 4 or 8
     parameter int unsigned QUEUE_DATAGRAMS = 2,  // power of two, from 2
     parameter int unsigned RETRY_DATAGRAMS = 32,  // 1 to 127
+    // The beats of a datagram come without a pause: it may be sent while it comes.
+    parameter bit STEADY = 1'b0,
     localparam int unsigned SLOT_BITS = $clog2(QUEUE_DATAGRAMS),
     localparam int unsigned RETRY_BITS = (RETRY_DATAGRAMS > 1) ? $clog2(RETRY_DATAGRAMS) : 1
 ) (
@@ -20,7 +22,7 @@ module crosslane_link_transmit
     input  logic     [         2:0]      s_channel,
     input  label_t                       s_label,
     input  logic     [ 8*LANES-1:0]      s_data,
-    output logic                         submits,       // pulse: a datagram is complete
+    output logic                         submits,       // pulse: a datagram may be sent
     output logic     [CHANNELS-1:0]      room,          // channels that take a datagram
     output logic     [CHANNELS-1:0]      room_more,     // that take two
     output logic     [CHANNELS-1:0]      queued,        // channels that have one
@@ -60,7 +62,8 @@ module crosslane_link_transmit
   // A datagram's place is free again when it has been read.
   logic [CHANNELS-1:0][SLOT_BITS:0] put, sent, left;
   logic [BEAT_BITS-1:0] s_at;
-  logic takes_beat, has_read;
+  logic [SLOT_BITS-1:0] s_slot;
+  logic takes_beat, has_read, is_counted;
   logic [2:0] channel_1;  // of the datagram that is read
 
   always_comb begin
@@ -73,14 +76,18 @@ module crosslane_link_transmit
     end
   end
 
-  assign s_ready = room[s_channel];
+  // A steady datagram counts from its first beat on: what is read is at least two beats behind.
+  localparam logic [BEAT_BITS-1:0] COUNTED_AT = STEADY ? '0 : BEAT_BITS'(BEATS - 1);
+  assign is_counted = STEADY && s_at != '0;
+  assign s_slot = SLOT_BITS'(put[s_channel]) - SLOT_BITS'(is_counted);
+  assign s_ready = is_counted || room[s_channel];
   assign takes_beat = s_valid && s_ready;
-  assign submits = takes_beat && s_at == BEAT_BITS'(BEATS - 1);
+  assign submits = takes_beat && s_at == COUNTED_AT;
 
   always_ff @(posedge clk) begin
     if (takes_beat) begin
-      queue_memory[{s_channel, SLOT_BITS'(put[s_channel]), s_at}] <= s_data;
-      if (s_at == '0) queue_labels[{s_channel, SLOT_BITS'(put[s_channel])}] <= s_label;
+      queue_memory[{s_channel, s_slot, s_at}] <= s_data;
+      if (s_at == '0) queue_labels[{s_channel, s_slot}] <= s_label;
       s_at <= s_at + 1'b1;
     end
     if (submits) put[s_channel] <= put[s_channel] + 1'b1;
@@ -214,6 +221,12 @@ module crosslane_link_transmit
   end
   if (QUEUE_DATAGRAMS != 1 << SLOT_BITS || QUEUE_DATAGRAMS < 2) begin : g_queue
     $error("QUEUE_DATAGRAMS is a power of two, from 2");
+  end
+  always_ff @(posedge clk) begin
+    if (is_counted && !rst) begin
+      assert (s_valid)
+      else $error("a steady datagram pauses");
+    end
   end
 `endif
 endmodule

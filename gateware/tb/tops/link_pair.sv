@@ -12,7 +12,8 @@ module link_pair
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 4,
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 100,
     parameter int unsigned RETRY_TIMEOUT         = 400,
-    parameter int unsigned REFRESH               = 500
+    parameter int unsigned REFRESH               = 500,
+    parameter bit          STEADY                = 1'b0
 ) (
     input  logic                                       clk,
     input  logic                                       rst,
@@ -59,7 +60,8 @@ module link_pair
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .REFRESH(REFRESH),
+        .STEADY(STEADY)
     ) link_end (
         .clk,
         .rst,
@@ -106,7 +108,7 @@ module link_pair
       unacknowledged[n],
       is_settled[n]
     };
-    // A frame may be chosen; the end is up; a datagram is complete; a buffer is freed, and its
+    // A frame may be chosen; the end is up; a datagram may be sent; a buffer is freed, and its
     // channel; the end waits for a RESTART.
     assign happens[n] = {
       link_end.core.boundary,

@@ -95,6 +95,7 @@ pub(crate) const STUDY: Study = Study {
                       modes.",
         scenarios: MODES.len() as u64 * rates::SIZES + side_effects::SCENARIOS,
         has_engines: false,
+        beside_gateware: 0,
         experiments: |context, done| {
             done.extend(rates::run(context)?);
             done.push(side_effects::run(context)?);

@@ -136,6 +136,7 @@ pub(crate) const STUDY: Study = Study {
                       more grade of link.",
         scenarios: sweep::SCENARIOS + next::SCENARIOS + queued::SCENARIOS,
         has_engines: false,
+        beside_gateware: 0,
         experiments: |context, done| {
             let measured = sweep::measure(context)?;
             done.push(sweep::run(context, &measured));

@@ -80,6 +80,7 @@ pub(crate) const STUDY: Study = Study {
             + link::SCENARIOS
             + own::SCENARIOS,
         has_engines: true,
+        beside_gateware: own::SCENARIOS,
         experiments: |context, done| {
             for run in [peak::run, completions::run, modes::run, link::run, own::run] {
                 done.push(run(context)?);

@@ -24,9 +24,7 @@ const VARIANT: &str = "crosslane";
 const COMPLETIONS: [u32; 3] = [64, 128, 256];
 /// Sizes of a get, bytes.
 const SIZES: [u64; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
-/// The sizes that the gateware is run with, and fewer loops than the model has: a megabyte takes
-/// it seconds.
-const GATEWARE_SIZES: usize = 4;
+/// Fewer loops than the model has: a megabyte takes the gateware seconds.
 const GATEWARE_BYTES: u64 = 1 << 20;
 const GATEWARE_LOOPS: std::ops::RangeInclusive<u64> = 128..=1000;
 /// Bytes of the short messages.
@@ -48,20 +46,11 @@ const fn wanted_ns(way: SendWay) -> f64 {
     }
 }
 
-/// Returns the sizes of gets for a kind of engine.
-fn sizes_of(own: EngineKind) -> &'static [u64] {
-    match own {
-        EngineKind::Model => &SIZES,
-        EngineKind::Rtl => &SIZES[..GATEWARE_SIZES],
-    }
-}
-
 /// Makes gets of each size for each size of completions.
-fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
-    let sizes = sizes_of(context.own);
+fn all_gets(context: &Context<'_>, lab: &Lab, engines: EngineKind) -> Result<Vec<NgetOutcome>> {
     let jobs: Vec<(u32, u64)> = COMPLETIONS
         .iter()
-        .flat_map(|payload| sizes.iter().map(move |size| (*payload, *size)))
+        .flat_map(|payload| SIZES.iter().map(move |size| (*payload, *size)))
         .collect();
     let run = |&(payload, size): &(u32, u64)| {
         let lab = lab.edited(|file| {
@@ -69,7 +58,7 @@ fn all_gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>> {
             part.parameters.completer.completion_bytes = payload;
         })?;
         let options = NgetOptions::enough(size, ALL_IN_FLIGHT, 1, context.seed);
-        let options = match context.own {
+        let options = match engines {
             EngineKind::Model => options,
             EngineKind::Rtl => {
                 let (least, most) = (*GATEWARE_LOOPS.start(), *GATEWARE_LOOPS.end());
@@ -95,29 +84,44 @@ fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
 }
 
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
-    let lab = context.variant(VARIANT)?.with_engines(context.own);
-    let sizes = sizes_of(context.own);
-    let outcomes = all_gets(context, &lab)?;
-    let mut rates =
-        Table::headed("our engine, N = 64 | completions B: | MB/s: | ceiling MB/s: | of it %:");
+    let model = context.variant(VARIANT)?;
+    let lab = model.clone().with_engines(context.own);
+    let is_gateware = context.own == EngineKind::Rtl;
+    let outcomes = all_gets(context, &lab, context.own)?;
+    // The model's figures stand beside the gateware's.
+    let of_model = match is_gateware {
+        true => all_gets(context, &model, EngineKind::Model)?,
+        false => Vec::new(),
+    };
+    let rate = |one: &NgetOutcome| one.measured.bytes_per_second() / 1e6;
+    let head = "our engine, N = 64 | completions B: | MB/s: | ceiling MB/s: | of it %:";
+    let mut rates = match is_gateware {
+        true => Table::headed(&format!("{head} | model MB/s: | of ceiling %:")),
+        false => Table::headed(head),
+    };
     let mut rows = Vec::new();
     let (mut series, mut longest) = (Vec::new(), Vec::new());
-    for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(sizes.len())) {
-        let points = sizes.iter().zip(of_payload);
+    let mut beside = of_model.iter();
+    for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(SIZES.len())) {
+        let points = SIZES.iter().zip(of_payload);
         for (size, one) in points.clone() {
-            rates.row([
+            let mut cells = vec![
                 size_words(*size),
                 payload.to_string(),
-                format!("{:.1}", one.measured.bytes_per_second() / 1e6),
+                format!("{:.1}", rate(one)),
                 format!("{:.1}", one.ceiling.less_dllps_bytes_per_second / 1e6),
                 format!("{:.1}", 100.0 * one.of_ceiling()),
-            ]);
+            ];
+            if let Some(model) = beside.next() {
+                cells.push(format!("{:.1}", rate(model)));
+                cells.push(format!("{:.1}", 100.0 * model.of_ceiling()));
+            }
+            rates.row(cells);
             let conditions =
                 format!("our engine; completions of {payload} B; {}", size_words(*size));
             let share = one.of_ceiling();
             rows.push(Row::simulated("nget_of_ceiling", conditions, "ratio", share));
         }
-        let rate = |one: &NgetOutcome| one.measured.bytes_per_second() / 1e6;
         let rates = points.clone().map(|(size, one)| (*size as f64, rate(one)));
         let most =
             points.map(|(size, one)| (*size as f64, one.ceiling.less_dllps_bytes_per_second / 1e6));
@@ -128,8 +132,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     }
     let messages: Vec<(SendWay, u64)> =
         SendWay::ALL.into_iter().flat_map(|way| MESSAGES.map(|bytes| (way, bytes))).collect();
-    let times: Vec<f64> =
-        parallel::try_map(&messages, |(way, bytes)| one_way_ns(context, &lab, *way, *bytes))?;
+    let times_in = |lab: &Lab| {
+        parallel::try_map(&messages, |(way, bytes)| one_way_ns(context, lab, *way, *bytes))
+    };
+    let times: Vec<f64> = times_in(&lab)?;
+    let of_model = if is_gateware { times_in(&model)? } else { Vec::new() };
+    let mut beside = of_model.chunks(MESSAGES.len());
     let mut latencies = Table::headed(
         "to a neighbour's memory | 8 B ns: | 16 B ns: | 32 B ns: | 64 B ns: | \
          wanted, less than ns:",
@@ -141,6 +149,12 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
         cells.extend(of_way.iter().map(|ns| format!("{ns:.0}")));
         cells.push(format!("{:.0}", wanted_ns(way)));
         latencies.row(cells);
+        if let Some(of_model) = beside.next() {
+            let mut cells = vec![format!("{way}, model")];
+            cells.extend(of_model.iter().map(|ns| format!("{ns:.0}")));
+            cells.push(String::new());
+            latencies.row(cells);
+        }
         for (bytes, ns) in MESSAGES.iter().zip(of_way) {
             let conditions = format!("our engine; {way} of {bytes} B to a neighbour");
             rows.push(Row::simulated("message_latency", conditions, "ns", *ns));
@@ -152,7 +166,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment> {
     tables.push(latencies);
     tables.extend(of_terms);
     let least = longest.iter().copied().fold(f64::INFINITY, f64::min);
-    let longest_words = sizes.last().map(|size| size_words(*size)).unwrap_or_default();
+    let longest_words = SIZES.last().map(|size| size_words(*size)).unwrap_or_default();
     let rates = format!(
         "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
          flight: {:.1} % of what completions leave of the link at the least, with gets of \

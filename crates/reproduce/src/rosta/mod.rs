@@ -34,6 +34,7 @@ pub(crate) const STUDY: Study = Study {
                       experiments.",
         scenarios: 114,
         has_engines: true,
+        beside_gateware: 0,
         experiments,
     }),
     compared,

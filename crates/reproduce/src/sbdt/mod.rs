@@ -53,6 +53,7 @@ pub(crate) const STUDY: Study = Study {
                       card, through it, and back.",
         scenarios: local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS + own::SCENARIOS,
         has_engines: false,
+        beside_gateware: 0,
         experiments: |context, done| {
             // The curves of figure 5 are in figure 12 too.
             let (local, curves) = local::experiments(context)?;

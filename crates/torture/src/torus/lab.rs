@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use crosslane_cosim::{NETWORK_CONFIGURATIONS, NetworkCardParameters};
 use crosslane_device::network_processor::{CableParameters, LineCode};
-use crosslane_lab::Lab;
 use crosslane_lab::file::LabFile;
+use crosslane_lab::{EngineKind, Lab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 
@@ -28,12 +29,76 @@ const SIZES: [&[u16]; 12] = [
     &[2, 2, 2, 2],
 ];
 
+/// Sizes of tori of gateware: two nodes, joined by two cables.
+const GATEWARE_SIZES: &[u16] = &[2];
+/// Configuration of the gateware.
+const CONFIGURATION: &str = "two_links";
+
+/// Shares of bits that arrive wrong.
+const ERROR_RATES: [f64; 5] = [0.0, 0.0, 1e-7, 1e-5, 1e-4];
+
 /// Makes the lab of a seed.
-pub(super) fn lab(rng: &mut Random) -> Lab {
-    let sizes = pick(rng, &SIZES);
+pub(super) fn lab(rng: &mut Random, engines: EngineKind) -> Lab {
+    let sizes = match engines {
+        EngineKind::Model => pick(rng, &SIZES),
+        EngineKind::Rtl => GATEWARE_SIZES,
+    };
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
-    let lab = lab.and_then(|lab| lab.edited(|file| change(rng, file)));
-    lab.unwrap_or_else(|error| Check::Setup.fail(error.to_string()))
+    let lab = lab.and_then(|lab| {
+        lab.edited(|file| match engines {
+            EngineKind::Model => change(rng, file),
+            EngineKind::Rtl => fit(rng, file),
+        })
+    });
+    let lab = lab.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+    lab.with_engines(engines)
+}
+
+/// Gives cards and cables the sizes of the gateware, and cables any length and errors.
+fn fit(rng: &mut Random, file: &mut LabFile) {
+    let found = NETWORK_CONFIGURATIONS.iter().find(|it| it.name == CONFIGURATION);
+    let card: NetworkCardParameters = found.expect("the configuration is listed").parameters;
+    let clocks = |count: u64| count * card.clock_ps;
+    let cable = CableParameters {
+        lanes: card.lanes,
+        lane_bits_per_second: 10 * 1_000_000_000_000 / card.clock_ps,
+        line_code: LineCode::Symbols,
+        latency: ns(rng.u64(10..500)),
+        bit_error_rate: pick(rng, &ERROR_RATES),
+        bring_up: ns(0),
+        long_datagrams: false,
+        end: crosslane_torus_link::EndParameters {
+            channel_datagrams: card.channel_datagrams,
+            retry_datagrams: card.retry_datagrams,
+            queue_datagrams: card.queue_datagrams,
+            acknowledge_datagrams: card.acknowledge_datagrams,
+            acknowledge_within_ps: clocks(card.acknowledge_within_clocks),
+            retry_timeout_ps: clocks(card.retry_timeout_clocks),
+            refresh_ps: clocks(card.refresh_clocks),
+        },
+    };
+    for torus in &mut file.tori {
+        torus.parameters = cable;
+    }
+    let Some(mut part) = file.endpoints.first().map(|endpoint| (*endpoint.part).clone()) else {
+        return;
+    };
+    part.parameters.requester.datapath_bytes = card.datapath_bytes;
+    part.parameters.requester.clock = Picoseconds(card.clock_ps);
+    if let Some(processor) = part.network_processor.as_mut() {
+        processor.links = card.links;
+        processor.tags = card.tags * u16::from(card.links);
+        processor.max_read_bytes = card.max_read_bytes;
+        processor.max_write_bytes = card.max_write_bytes;
+        processor.staging_bytes = card.staging_bytes;
+        processor.put_slots = card.put_slots;
+        processor.get_slots = card.get_slots;
+        processor.credit_slots = card.credit_slots;
+    }
+    let part = Arc::new(part);
+    for endpoint in &mut file.endpoints {
+        endpoint.part = Arc::clone(&part);
+    }
 }
 
 fn change(rng: &mut Random, file: &mut LabFile) {
@@ -72,7 +137,7 @@ fn cable(rng: &mut Random) -> CableParameters {
         lane_bits_per_second,
         line_code: LineCode::Symbols,
         latency,
-        bit_error_rate: pick(rng, &[0.0, 0.0, 1e-7, 1e-5, 1e-4]),
+        bit_error_rate: pick(rng, &ERROR_RATES),
         bring_up: ns(rng.u64(100..5000)),
         long_datagrams: false,
         end: crosslane_torus_link::EndParameters {

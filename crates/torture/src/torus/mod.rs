@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::{Count, SeedOutcome};
 use crate::check::{Violation, caught};
-use crate::setup::Note;
+use crate::setup::Setup;
 
 /// Results of the torus of a seed. Equal for equal runs, bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,10 +82,10 @@ impl SeedOutcome for TorusStory {
     }
 }
 
-/// Runs a seed as a torus.
+/// Runs a seed as a torus; of the settings the kind of engines and the note count.
 ///
 /// # Errors
 /// The finding of the first checker that fails.
-pub fn run_torus(seed: u64, note: Option<&Note>) -> Result<TorusStory, Violation> {
-    caught(|| run::run(seed, note))
+pub fn run_torus(seed: u64, setup: &Setup) -> Result<TorusStory, Violation> {
+    caught(|| run::run(seed, setup.engines, setup.note.as_ref()))
 }

@@ -4,14 +4,15 @@
 
 use std::collections::BTreeSet;
 
+use crosslane_cosim::NetworkCard as Gateware;
 use crosslane_device::network_processor::NetworkProcessor as Model;
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::{
     Buffers, Key, LinkState, Modes, NetworkProcessor, Requests, TorusDimension,
 };
-use crosslane_fabric::{ErrorRecord, NodeId};
+use crosslane_fabric::{DevicePort, ErrorRecord, NodeId};
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_lab::{CheckedRun, Simulation, Task};
+use crosslane_lab::{CheckedRun, EngineKind, Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_random::Random;
 use crosslane_torus_link::routing::Torus;
@@ -39,15 +40,16 @@ type Processor = NetworkProcessor;
 struct World {
     torus: Torus,
     nodes: Vec<Processor>,
-    /// Nodes of the processors in the fabric.
+    /// Nodes of the processors in the fabric, and their kind.
     models: Vec<NodeId>,
+    engines: EngineKind,
 }
 
-pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
+pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusStory {
     let mut lab_rng = stream(seed, Stream::Lab);
     let mut rng = stream(seed, Stream::Work);
     let mut ring_rng = stream(seed, Stream::Iommu);
-    let lab = lab(&mut lab_rng);
+    let lab = lab(&mut lab_rng, engines);
     let tell = |what: String| {
         if let Some(note) = note {
             note(&format!("seed {seed}: {what}"));
@@ -64,7 +66,7 @@ pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
     let torus = lab.file().tori[0].torus;
     let names = lab.file().tori[0].nodes.clone();
     let body = async {
-        let world = open(simulation, torus, &names, &mut rng).await?;
+        let world = open(simulation, (torus, engines), &names, &mut rng).await?;
         let (talks, tasks) = begin(simulation, &world, &mut rng, &mut ring_rng);
         let cuts = trouble(simulation, &world, &mut rng, &tell).await;
         let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
@@ -92,7 +94,7 @@ pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
 
 async fn open(
     simulation: &Simulation,
-    torus: Torus,
+    (torus, engines): (Torus, EngineKind),
     names: &[String],
     rng: &mut Random,
 ) -> Result<World, DriverError> {
@@ -132,7 +134,7 @@ async fn open(
             up.unwrap_or_else(|error| Check::NoHang.fail(error.to_string()));
         }
     }
-    Ok(World { torus, nodes, models })
+    Ok(World { torus, nodes, models, engines })
 }
 
 /// Returns the links of a node that have a cable.
@@ -162,7 +164,13 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
         let nodes = world.torus.nodes() as u16;
         let from = rng.u16(..nodes);
         let tag = (number % TAGS) as u8;
-        let manner = pick(rng, &[Manner::Get, Manner::Get, Manner::Put, Manner::Routed]);
+        let manner = match world.engines {
+            EngineKind::Model => {
+                pick(rng, &[Manner::Get, Manner::Get, Manner::Put, Manner::Routed])
+            }
+            // The gateware does not route.
+            EngineKind::Rtl => pick(rng, &[Manner::Get, Manner::Put]),
+        };
         let (to, keys) = match manner {
             Manner::Routed => {
                 let to = rng.u16(..nodes);
@@ -254,6 +262,37 @@ fn begin(
     (talks, tasks)
 }
 
+/// Something that is done to a cable.
+#[derive(Clone, Copy)]
+enum Order {
+    Cut,
+    Mend,
+    /// Bits arrive wrong at this rate.
+    Errors(f64),
+}
+
+/// A device with cables.
+trait Cabled {
+    fn order(&mut self, order: Order, link: u8, port: &mut DevicePort<'_>);
+}
+
+/// Implements it for a device with these methods.
+macro_rules! cabled {
+    ($device:ty) => {
+        impl Cabled for $device {
+            fn order(&mut self, order: Order, link: u8, port: &mut DevicePort<'_>) {
+                match order {
+                    Order::Cut => self.cut(link, port),
+                    Order::Mend => self.mend(link, port),
+                    Order::Errors(rate) => self.set_bit_error_rate(link, rate, port),
+                }
+            }
+        }
+    };
+}
+cabled!(Model);
+cabled!(Gateware);
+
 /// Cuts and mends cables, retrains links, changes bit error rates. At the end everything is
 /// restored except for the bit error rates.
 async fn trouble(
@@ -269,9 +308,14 @@ async fn trouble(
         let node = rng.u16(..world.torus.nodes() as u16);
         let link = pick(rng, &links(&world.torus, node));
         let model = world.models[usize::from(node)];
-        let change = |change: fn(&mut Model, u8, &mut crosslane_fabric::DevicePort<'_>)| {
-            simulation.with_fabric(|fabric| {
-                fabric.command(model, |model: &mut Model, port| change(model, link, port));
+        let change = |order: Order| {
+            simulation.with_fabric(|fabric| match world.engines {
+                EngineKind::Model => {
+                    fabric.command(model, |it: &mut Model, port| it.order(order, link, port))
+                }
+                EngineKind::Rtl => {
+                    fabric.command(model, |it: &mut Gateware, port| it.order(order, link, port))
+                }
             });
         };
         match rng.u8(..4) {
@@ -284,18 +328,14 @@ async fn trouble(
             1 => {
                 let rate = pick(rng, &[0.0, 1e-6, 1e-4]);
                 tell(format!("bits of link {link} of node {node} are wrong at {rate}"));
-                simulation.with_fabric(|fabric| {
-                    fabric.command(model, |model: &mut Model, port| {
-                        model.set_bit_error_rate(link, rate, port);
-                    });
-                });
+                change(Order::Errors(rate));
             }
             _ => {
                 tell(format!("link {link} of node {node} is cut"));
-                change(Model::cut);
+                change(Order::Cut);
                 let pause = Picoseconds::from_ns(rng.u64(..8_000));
                 Bus::sleep_until(&bus, Bus::now(&bus) + pause).await;
-                change(Model::mend);
+                change(Order::Mend);
                 cuts += 1;
             }
         }

@@ -94,7 +94,7 @@ fn without_a_mutation_its_seed_is_green() {
         mutations().iter().map(|mutation| (mutation.tori, mutation.seed)).collect();
     for (tori, seed) in seeds {
         let violation = match tori {
-            true => run_torus(seed, None).err(),
+            true => run_torus(seed, &Setup::default()).err(),
             false => run_seed(seed, &Setup::default()).err(),
         };
         assert_eq!(violation, None, "seed {seed}, torus: {tori}");
