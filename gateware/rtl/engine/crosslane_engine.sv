@@ -25,6 +25,7 @@ module crosslane_engine
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,  // of completions: 50 ms
     parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
+    parameter bit PUSH = 0,  // BAR 4 has a line for each channel; not with card memory
     parameter bit MEMORY = 0,  // the first H2C and C2H channels reach the card's memory
     parameter int unsigned MEMORY_BITS = 40,  // of its addresses
     parameter bit WINDOW = 0,  // BAR 2 is a window into the card's memory
@@ -184,11 +185,14 @@ module crosslane_engine
   logic s_window_valid, s_window_ready, s_window_first, s_window_last;
   tlp_header_t s_window_header;
   logic [DATA_BITS-1:0] s_window_data;
+  line_write_t line_write;
+  logic access_held;
 
   crosslane_demux #(
       .DATA_BITS (DATA_BITS),
       .HAS_LANES (LANES > 0),
-      .HAS_WINDOW(WINDOW)
+      .HAS_WINDOW(WINDOW),
+      .HAS_PUSH  (PUSH)
   ) demux (
       .*,
       .m_request_valid(s_request_valid),
@@ -284,6 +288,7 @@ module crosslane_engine
       .FETCH_BATCH(BATCH),
       .MEMORY(MEMORY),
       .PACKETS(PACKETS),
+      .PUSH(PUSH),
       .VECTORS(VECTORS)
   ) control (
       .*,
@@ -334,7 +339,8 @@ module crosslane_engine
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
       .MEMORY_BITS(MEMORY_BITS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) channels (
       .*,
       .busy(channels_busy),
@@ -395,6 +401,9 @@ module crosslane_engine
 `ifndef SYNTHESIS
   if (LANES > 0 && LANE_FIFO < 4 * MAX_WRITE) begin : g_parameters
     $error("LANE_FIFO: at least 4 times MAX_WRITE");
+  end
+  if (PUSH && (MEMORY || WINDOW)) begin : g_push
+    $error("PUSH: not with MEMORY or WINDOW");
   end
 `endif
 endmodule
