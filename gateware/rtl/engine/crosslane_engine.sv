@@ -177,6 +177,7 @@ module crosslane_engine
   logic s_lane_valid, s_lane_ready, s_lane_first, s_lane_last;
   tlp_header_t s_lane_header;
   logic [DATA_BITS-1:0] s_lane_data;
+  lane_settings_t [LANE_PLACES-1:0] lane_settings;
   // verilator lint_on UNUSEDSIGNAL
   logic s_completion_valid, s_completion_ready, s_completion_first, s_completion_last;
   logic s_completion_aborted;
@@ -186,7 +187,7 @@ module crosslane_engine
   tlp_header_t s_window_header;
   logic [DATA_BITS-1:0] s_window_data;
   line_write_t line_write;
-  logic access_held;
+  logic access_held, channels_busy, lanes_busy;
 
   crosslane_demux #(
       .DATA_BITS (DATA_BITS),
@@ -223,10 +224,7 @@ module crosslane_engine
   );
 
   // --- Sent TLPs -----------------------------------------------------------------------------
-  localparam int unsigned CREDITS = 0;
-  localparam int unsigned STATUS = 1;
-  localparam int unsigned FETCHES = 2;
-  localparam int unsigned FIRST_READ = 3;
+  localparam int unsigned CREDITS = 0, STATUS = 1, FETCHES = 2, FIRST_READ = 3;
   localparam int unsigned FIRST_WRITE = FIRST_READ + H2C;
   localparam int unsigned SOURCES = FIRST_WRITE + WRITERS;
 
@@ -257,10 +255,6 @@ module crosslane_engine
   // --- Registers, status blocks, interrupts ------------------------------------------------------
   channel_settings_t [CHANNELS-1:0] settings;
   channel_readings_t [CHANNELS-1:0] readings;
-  // Unused without receive queues.
-  // verilator lint_off UNUSEDSIGNAL
-  lane_settings_t [LANE_PLACES-1:0] lane_settings;
-  // verilator lint_on UNUSEDSIGNAL
   lane_readings_t [LANE_PLACES-1:0] lane_readings;
   due_t [CHANNELS-1:0] due;
   logic [CHANNELS-1:0] status_taken, interrupt_taken;
@@ -321,8 +315,6 @@ module crosslane_engine
   );
 
   // --- Channels ----------------------------------------------------------------------------------
-  logic channels_busy;
-
   crosslane_channels #(
       .DATA_BITS(DATA_BITS),
       .H2C(H2C),
@@ -359,7 +351,6 @@ module crosslane_engine
   );
 
   // --- Receive lanes -----------------------------------------------------------------------------
-  logic lanes_busy;
   if (LANES > 0) begin : g_lanes
     crosslane_lanes #(
         .DATA_BITS(DATA_BITS),
