@@ -293,7 +293,9 @@ async def window_reads_of_every_length(dut):
         last = seed.choice([15, 7, 3, 1]) if length > 1 else 0
         skipped = [15, 14, 12, 8].index(first)
         missing = [15, 7, 3, 1].index(last) if length > 1 else 0
-        tlp = host.ask(offset, bar=seed.choice(bars), length_dw=length, first_be=first, last_be=last)
+        tlp = host.ask(
+            offset, bar=seed.choice(bars), length_dw=length, first_be=first, last_be=last
+        )
         await check_window(host, tlp, offset + skipped, 4 * length - skipped - missing)
 
 
