@@ -48,7 +48,7 @@ BLOCKS = {
     "crosslane_channel_block": (
         "blocks.rdl",
         "crosslane_channel_block",
-        {"IS_PEER": None, "IS_BARE": None, "HAS_PACKETS": None},
+        {"IS_PEER": None, "IS_BARE": None, "HAS_PACKETS": None, "HAS_PUSH": None},
     ),
     "crosslane_lane_block": ("blocks.rdl", "crosslane_lane_block", {}),
 }

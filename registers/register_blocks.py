@@ -229,12 +229,14 @@ def by_hardware(item: FieldNode) -> list[Statement]:
     value = stored(item)
     if item.get_property("singlepulse"):
         return [([], f"{value} <= '0;")]
+    statements = []
+    if item.is_hw_writable:
+        terms = [f"in.{place(item)}.we"] if item.get_property("we") else []
+        statements.append((terms, f"{value} <= in.{place(item)}.next;"))
+    # A field that is cleared and written in the same clock is cleared.
     if item.get_property("hwclr"):
-        return [([f"in.{place(item)}.hwclr"], f"{value} <= '0;")]
-    if not item.is_hw_writable:
-        return []
-    terms = [f"in.{place(item)}.we"] if item.get_property("we") else []
-    return [(terms, f"{value} <= in.{place(item)}.next;")]
+        statements.append(([f"in.{place(item)}.hwclr"], f"{value} <= '0;"))
+    return statements
 
 
 def by_software(item: FieldNode) -> list[Statement]:

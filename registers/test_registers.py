@@ -116,7 +116,7 @@ class Copy(unittest.TestCase):
         self.assertIn("engine.global.match: `match` cannot be the name of a Rust module", said)
 
     def test_properties_that_no_block_has_are_refused(self) -> None:
-        self.edit("engine.rdl", "field { swwe; hwclr; } count", "field { swwe; hwset; } count")
+        self.edit("engine.rdl", "we; swwe; hwclr; } count", "we; swwe; hwset; } count")
         status, said = self.check()
         self.assertEqual(status, 1)
         self.assertIn("channel.doorbell.count: `hwset` is not supported in a block", said)

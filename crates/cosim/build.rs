@@ -104,6 +104,7 @@ mod rtl {
             ("COMPLETION_HEADER_CREDITS", p.completion_header_credits.into()),
             ("COMPLETION_DATA_CREDITS", p.completion_data_credits.into()),
             ("PACKETS", p.packets.into()),
+            ("PUSH", p.push.into()),
             ("CLOCK_PS", p.clock_ps),
             ("TIMEOUT_CLOCKS", p.timeout_clocks),
         ];

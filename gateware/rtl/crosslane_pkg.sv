@@ -172,7 +172,21 @@ package crosslane_pkg;
     logic [31:0] packets;
     logic [31:0] packets_dropped;
     logic [31:0] packets_truncated;
+    logic        line_taken;          // pulse: the doorbell rises by one
+    logic [31:0] pushed;
+    logic [31:0] pushes_dropped;
   } channel_readings_t;
+
+  // A write that has come to the push aperture; valid for one clock.
+  typedef struct packed {
+    logic         valid;
+    logic [5:0]   number;  // of the line that has its first byte
+    logic         whole;   // a whole line, and good
+    logic [511:0] data;    // if it is whole
+  } line_write_t;
+
+  // Most bytes of data in a line.
+  localparam int unsigned INLINE_BYTES = 48;
 
   // A channel's requests to the status writer, and the readings that go into its status block.
   typedef struct packed {

@@ -32,7 +32,7 @@ def _read_map() -> None:
                 ((1 << part.width) - 1) << part.low
                 for part in node.fields()
                 if part.is_sw_writable
-                and not part.is_hw_writable
+                and (part.get_property("we") or not part.is_hw_writable)
                 and not part.get_property("singlepulse")
             )
 

@@ -58,10 +58,9 @@ class Model:
             self.restart()
         if n.moved_valid:
             self.bytes = (self.bytes + n.moved_bytes) % 2**64
-        if n.tlp_begun:
-            self.tlps += 1
-            if not self.has_first:
-                self.first, self.has_first = now, True
+        self.tlps += n.tlp_begun
+        if (n.tlp_begun or n.data_begun) and not self.has_first:
+            self.first, self.has_first = now, True
         if self.kind == H2C:
             self.last = now if n.last_event else self.last
         else:
@@ -105,6 +104,7 @@ class Inputs:
         "status_taken": 0.2, "interrupt_taken": 0.2, "reset_counters": 0.002,
         "complete_valid": 0.3, "complete_status": 0.4, "complete_interrupt": 0.4,
         "fault_valid": 0.01, "busy": 0.5, "tlp_begun": 0.4, "moved_valid": 0.4, "last_event": 0.2,
+        "data_begun": 0.1,
     }  # fmt: skip
 
     def __init__(self, seed):

@@ -7,7 +7,7 @@ import random
 
 import cocotb
 import pytest
-from packed import CONSTANTS
+from packed import CONSTANTS, unpack
 from simulate import SEED, simulate
 from tlp_stream import Bench, Pulses, Sink, Source, Tlp
 
@@ -16,6 +16,7 @@ COMPLETION, COMPLETION_DATA = CONSTANTS["COMPLETION"], CONSTANTS["COMPLETION_DAT
 NO_BAR = 7
 HAS_LANES = int(os.environ.get("HAS_LANES", "1"))
 HAS_WINDOW = int(os.environ.get("HAS_WINDOW", "1"))
+HAS_PUSH = int(os.environ.get("HAS_PUSH", "1"))
 WAYS = ("m_request", "m_lane", "m_window", "m_completion")
 
 
@@ -34,6 +35,8 @@ def way_of(header):
         return "m_lane"
     if HAS_WINDOW and header["bar"] == 2:
         return "m_window"
+    if HAS_PUSH and header["bar"] == 4 and header["kind"] == WRITE:
+        return "line"
     if header["kind"] == WRITE and header["poisoned"]:
         return None
     return "m_request"
@@ -48,17 +51,47 @@ def random_tlp(seed, poison=0.1):
     header |= {
         "poisoned": int(seed.random() < poison),
         "byte_count": seed.randrange(1, 4097),
-        "bar": seed.choice([0, 1, 2, NO_BAR]),
+        "bar": seed.choice([0, 1, 2, 4, NO_BAR]),
     }
+    if header["bar"] == 4 and kind == WRITE and seed.random() < 0.6:
+        header |= {"address": seed.getrandbits(58) << 6, "length_dw": 16}
+        header |= {"first_be": 15, "last_be": 15}
+        length = 16
     has_data = kind in (WRITE, COMPLETION_DATA)
     return Tlp(header, seed.randbytes(4 * length) if has_data else b"")
+
+
+class Lines:
+    """Records the writes to the push aperture that come out."""
+
+    def __init__(self, dut, seed, held):
+        self.dut, self.seed, self.held = dut, seed, held
+        self.found = []  # clock, and what came out
+
+    def drive(self):
+        self.dut.access_held.value = int(self.seed.random() < self.held)
+
+    def sample(self, clock):
+        line = unpack("line_write_t", self.dut.line_write.value)
+        if line.valid:
+            self.found.append((clock, line.number, line.whole, line.data if line.whole else None))
+
+
+def line_of(tlp):
+    """The line that a write to the push aperture is for, and its data if it is whole."""
+    h = tlp.header
+    is_whole = h["length_dw"] == 16 and h["address"] % 64 == 0 and not h["poisoned"]
+    is_whole = is_whole and h["first_be"] == h["last_be"] == 15
+    data = int.from_bytes(tlp.payload, "little") if is_whole else None
+    return h["address"] // 64 % 64, int(is_whole), data
 
 
 async def pass_all(dut, seed, tlps, pause_in, pause_out):
     """Sends TLPs through and checks the outputs."""
     source = Source(dut, "s_rx", seed, pause_in)
     sinks = {way: Sink(dut, way, seed, pause_out) for way in WAYS}
-    bench = Bench(dut, [source, *sinks.values()])
+    lines = Lines(dut, seed, pause_out)
+    bench = Bench(dut, [source, *sinks.values(), lines])
     await bench.reset()
     poison = Pulses(dut, "poisoned_write")
     for tlp in tlps:
@@ -72,12 +105,17 @@ async def pass_all(dut, seed, tlps, pause_in, pause_out):
         pairs = [[(t.header, t.payload) for t in tlps] for tlps in (found, wanted[way])]
         assert pairs[0] == pairs[1], way
         taken += [(t.first_clock, t.last_clock) for t in found]
+    found = [rest for _, *rest in lines.found]
+    assert found == [list(line_of(tlp)) for tlp in tlps if way_of(tlp.header) == "line"]
+    # A clock behind the last beat's register.
+    taken += [(clock - 1, clock - 1) for clock, *_ in lines.found]
     # One at a time, none before the one ahead of it.
     taken.sort()
     assert all(before[1] < after[0] for before, after in itertools.pairwise(taken))
+    assert len(taken) == sum(way_of(tlp.header) is not None for tlp in tlps)
     poisoned = sum(t.header["poisoned"] for t in tlps if t.header["kind"] == WRITE)
     assert poison.count == poisoned
-    return source, sinks, bench
+    return source, taken
 
 
 @cocotb.test()
@@ -93,12 +131,11 @@ async def at_the_full_rate(dut):
     """A beat each clock, in any sequence; a beat comes out the clock after it came in."""
     seed = random.Random(2)
     tlps = [random_tlp(seed, poison=0.0) for _ in range(300)]
-    source, sinks, _ = await pass_all(dut, seed, tlps, 0.0, 0.0)
+    source, taken = await pass_all(dut, seed, tlps, 0.0, 0.0)
     beats = sum(len(tlp.beats(source.data_bits)) for tlp in tlps)
     clocks = source.sent[-1].last_clock - source.sent[0].first_clock + 1
     assert clocks == beats
-    outs = sorted(t.first_clock for sink in sinks.values() for t in sink.tlps)
-    assert [t.first_clock + 1 for t in source.sent] == outs
+    assert [t.last_clock + 1 for t in source.sent] == [last for _, last in taken]
 
 
 @cocotb.test()
@@ -106,7 +143,8 @@ async def what_is_not_taken_holds_up_what_is_behind(dut):
     seed = random.Random(3)
     source = Source(dut, "s_rx", seed)
     sinks = {way: Sink(dut, way, seed) for way in WAYS}
-    bench = Bench(dut, [source, *sinks.values()])
+    lines = Lines(dut, seed, 1.0)
+    bench = Bench(dut, [source, *sinks.values(), lines])
     await bench.reset()
     header = {"kind": WRITE, "bar": 0, "length_dw": 1, "first_be": 15}
     sinks["m_request"].pause = 1.0
@@ -117,12 +155,24 @@ async def what_is_not_taken_holds_up_what_is_behind(dut):
     sinks["m_request"].pause = 0.0
     await bench.step(4)
     assert len(sinks["m_completion"].tlps) == 1 and len(sinks["m_request"].tlps) == 1
+    if not HAS_PUSH:
+        return
+    # A line waits for the register access before it.
+    header |= {"bar": 4, "length_dw": 16, "last_be": 15}
+    source.send(Tlp(header, seed.randbytes(64)))
+    source.send(Tlp({"kind": COMPLETION, "byte_count": 4}))
+    await bench.step(30)
+    assert len(sinks["m_completion"].tlps) == 1 and not lines.found
+    lines.held = 0.0
+    await bench.step(30)
+    assert len(sinks["m_completion"].tlps) == 2 and len(lines.found) == 1
 
 
-CASES = [(64, 1, 1), (256, 1, 0), (512, 1, 1), (128, 0, 0)]
+CASES = [(64, 1, 1, 1), (256, 1, 0, 0), (512, 1, 1, 1), (128, 0, 0, 1), (256, 1, 0, 1)]
 
 
-@pytest.mark.parametrize("data_bits,lanes,window", CASES)
-def test_demux(data_bits, lanes, window):
+@pytest.mark.parametrize("data_bits,lanes,window,push", CASES)
+def test_demux(data_bits, lanes, window, push):
     parameters = {"DATA_BITS": data_bits, "HAS_LANES": lanes, "HAS_WINDOW": window}
+    parameters["HAS_PUSH"] = push
     simulate(__file__, "crosslane_demux", parameters)

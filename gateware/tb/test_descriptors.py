@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_descriptors: from ring, table and command port to the channel, in order and once."""
 
+import os
 import random
 import struct
 from collections import deque
@@ -16,6 +17,10 @@ BATCH = 8
 TABLE_ENTRIES = 64
 RING = 0x12_3456_7000
 TABLE_READ_CLOCKS = 2
+HAS_PUSH = int(os.environ.get("HAS_PUSH", "1"))
+INLINE_BYTES = 48
+# Clocks from a write to the line until its descriptor is offered.
+LINE_CLOCKS = 3
 
 
 class Bench:
@@ -39,13 +44,16 @@ class Bench:
         self.fetch_clocks = 30
         self.fail_next = False
         self.asked = 0
+        self.pushed = []  # number of the descriptor, its data if they are in the line
+        self.line = None  # what is written to the line in this clock
+        self.dropped = 0
 
     async def start(self):
         dut = self.dut
         for name in ["stopped", "reset_counters", "table_entry", "table_whole", "fetch_ready",
                      "fetched_valid", "fetched_data", "fetch_failed", "fetch_error",
                      "fetch_error_address", "command_valid", "command_descriptor",
-                     "descriptor_ready", "completed"]:  # fmt: skip
+                     "descriptor_ready", "completed", "line_valid", "line_write"]:  # fmt: skip
             getattr(dut, name).value = 0
         self.apply()
         await reset(dut, 1)
@@ -73,13 +81,56 @@ class Bench:
             self.settings["doorbell"] = (number + 1) & 0xFFFFFFFF
         self.apply()
 
+    def push(self, data=None, number=0, whole=1):
+        """Writes the next descriptor into the ring, and its line, whose number may be wrong."""
+        words = [self.random.getrandbits(32) for _ in range(4)]
+        count = len(data) if data else self.random.getrandbits(16)
+        entry = (words[0] | words[1] << 32, words[2] | words[3] << 32, count, words[0] % 8)
+        doorbell = self.settings.get("doorbell", 0)
+        place = doorbell % self.settings["ring_entries"]
+        self.entries[RING + 32 * place] = struct.pack("<QQII8x", *entry)
+        control = entry[3] | (8 if data else 0) | words[1] % 16 << 4 | count << 8
+        posted = (doorbell + 1 + number) & 0xFFFFFFFF
+        line = struct.pack("<IIQ", posted, control, entry[0]) + (data or b"").ljust(48, b"\xa5")
+        line = int.from_bytes(line, "little")
+        self.dut.line_write.value = pack("line_write_t", valid=1, whole=whole, data=line)
+        self.dut.line_valid.value = 1
+        self.line = (entry, data, not number and whole)
+
+    def take_line(self):
+        """Samples what becomes of the line."""
+        dut, (entry, data, is_good) = self.dut, self.line
+        self.line = None
+        dut.line_valid.value = 0
+        dut.line_write.value = self.random.getrandbits(len(dut.line_write))
+        assert int(dut.line_taken.value) == (HAS_PUSH and is_good)
+        if not dut.line_taken.value:
+            self.dropped += HAS_PUSH
+            return
+        # It is pushed if all before it are taken up.
+        if len(self.taken) == len(self.posted):
+            self.pushed.append((len(self.posted), data))
+            self.asked += 1
+            entry = (entry[0], 0, entry[2], entry[3])
+        self.posted.append(entry)
+        self.settings["doorbell"] = (self.settings.get("doorbell", 0) + 1) & 0xFFFFFFFF
+        self.apply()
+
     async def clock(self):
         """Runs one clock: samples requests and outputs."""
         dut = self.dut
         await RisingEdge(dut.clk)
         self.now += 1
+        if self.line:
+            self.take_line()
         if dut.descriptor_valid.value and dut.descriptor_ready.value:
+            number = len(self.taken)
             self.taken.append((self.now, unpack("descriptor_t", dut.descriptor.value)))
+            data = dict(self.pushed).get(number)
+            assert int(dut.descriptor_inline.value) == (data is not None)
+            if data:
+                shown = int(dut.inline_data.value).to_bytes(INLINE_BYTES, "little")
+                assert shown[: len(data)] == data
         if dut.fetch_valid.value and dut.fetch_ready.value:
             self.take_fetch(int(dut.fetch_address.value), int(dut.fetch_bytes.value))
         if dut.fetched_valid.value and dut.fetched_ready.value:
@@ -305,7 +356,67 @@ async def commands_reach_the_channel_and_are_counted_nowhere(dut):
     assert int(dut.fetched.value) == 0
 
 
-@pytest.mark.parametrize("max_read", [1024])
-def test_descriptors(max_read):
+@cocotb.test()
+async def lines_and_doorbells_are_worked_off_in_order(dut):
+    bench = await Bench(dut, 10).start()
+    for clock in range(8000):
+        bench.completed = len(bench.taken)
+        dut.completed.value = bench.completed
+        room = 32 - (bench.settings.get("doorbell", 0) - bench.completed)
+        how = bench.random.random()
+        if room and how < 0.01:
+            bench.post(bench.random.randint(1, room))
+        elif room and how < 0.15:
+            data = bench.random.randbytes(bench.random.randint(1, INLINE_BYTES))
+            wrong = bench.random.choice([0] * 8 + [1, -1, 1 << 31])
+            whole = int(bench.random.random() < 0.9)
+            bench.push(bench.random.choice([None, data]), wrong, whole)
+        if clock % 1000 == 0:
+            bench.eager = bench.random.choice([0.1, 0.7, 1.0])
+        await bench.clock()
+    for _ in range(800):
+        dut.completed.value = len(bench.taken)
+        bench.eager = 1.0
+        await bench.clock()
+    bench.check_taken()
+    assert int(dut.pushed.value) == len(bench.pushed)
+    assert int(dut.pushes_dropped.value) == bench.dropped
+    assert int(dut.fetched.value) == len(bench.taken) - len(bench.pushed)
+    assert min(len(bench.pushed), bench.dropped) > 50 or not HAS_PUSH
+    assert dut.posted.value == 0
+
+
+@cocotb.test()
+async def a_line_comes_sooner_than_an_entry_of_the_table(dut):
+    bench = await Bench(dut, 11).start()
+    bench.eager = 1.0
+    await bench.clocks(5)
+    bench.push()
+    rung = bench.now
+    await bench.clocks(20)
+    found = [at - rung - 1 for at, _ in bench.taken]
+    assert found == [LINE_CLOCKS] * HAS_PUSH
+
+
+@cocotb.test()
+async def a_line_that_has_no_place_is_a_bad_doorbell(dut):
+    for settings in ({"ring_entries": 24}, {"ring_entries": 8}, {"ring_entries": 16}):
+        bench = await Bench(dut, 12).start()
+        bench.apply(restart=1)
+        await bench.clock()
+        bench.settings |= settings
+        bench.apply()
+        wanted = [(CONSTANTS["ERROR_BAD_DESCRIPTOR"], RING)]
+        if settings["ring_entries"] == 16:
+            bench.post(16)
+            await bench.clocks(200)
+        bench.push()
+        assert await faults(bench) == wanted * HAS_PUSH, settings
+        assert int(dut.pushed.value) == 0
+
+
+@pytest.mark.parametrize("push", [0, 1])
+def test_descriptors(push):
     parameters = {"HAS_COMMAND": 1, "BATCH": BATCH, "TABLE_ENTRIES": TABLE_ENTRIES}
-    simulate(__file__, "crosslane_descriptors", {**parameters, "MAX_READ": max_read})
+    parameters |= {"MAX_READ": 1024, "HAS_PUSH": push, "HAS_INLINE": push}
+    simulate(__file__, "crosslane_descriptors", parameters)

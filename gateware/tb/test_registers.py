@@ -157,6 +157,30 @@ async def restart_and_doorbell(dut):
             assert await host.read(OFFSETS[f"{name}.credit"]) == shown
 
 
+@cocotb.test(skip=not BUILD["PUSH"])
+async def a_line_raises_the_doorbell(dut):
+    """By one, in a clock without a write of it; a restart clears it all the same."""
+    host = await begin(dut, 30)
+    engine, bench = host.engine, host.bench
+    for name in CHANNELS:
+        readings = engine.channels[CHANNELS.index(name)]
+        doorbell = OFFSETS[f"{name}.doorbell"]
+        for before in (0, 7, 2**32 - 1):
+            await host.write(doorbell, before)
+            await bench.step(2)
+            for count in (1, 3):
+                readings["line_taken"] = 1
+                await bench.step(count)
+                readings["line_taken"] = 0
+                await bench.step(1)
+                before = (before + count) % 2**32
+                assert engine.channel(name).doorbell == before
+                assert await host.read(doorbell) == before
+        await host.write(OFFSETS[f"{name}.control"], 1 << 31)
+        await bench.step(3)
+        assert await host.read(doorbell) == 0
+
+
 @cocotb.test()
 async def byte_enables(dut):
     """Double words with a disabled byte are not written, at any length and position."""
@@ -256,8 +280,9 @@ async def check_window(host, tlp, address, count):
         address, count = address + here, count - here
 
 
-@cocotb.test(skip=not LANES)
+@cocotb.test(skip=not LANES and not BUILD["PUSH"])
 async def window_reads_of_every_length(dut):
+    bars = [1] * bool(LANES) + [4] * BUILD["PUSH"]
     host = await begin(dut, 7, 0.2)
     seed = host.seed
     for _ in range(40):
@@ -268,7 +293,9 @@ async def window_reads_of_every_length(dut):
         last = seed.choice([15, 7, 3, 1]) if length > 1 else 0
         skipped = [15, 14, 12, 8].index(first)
         missing = [15, 7, 3, 1].index(last) if length > 1 else 0
-        tlp = host.ask(offset, bar=1, length_dw=length, first_be=first, last_be=last)
+        tlp = host.ask(
+            offset, bar=seed.choice(bars), length_dw=length, first_be=first, last_be=last
+        )
         await check_window(host, tlp, offset + skipped, 4 * length - skipped - missing)
 
 
@@ -468,12 +495,12 @@ async def reset_forgets(dut):
 
 NONE = ("LANES", "TABLE_ENTRIES", "VECTORS")
 CASES = [
-    {"PACKETS": 1},
+    {"PACKETS": 1, "PUSH": 1},
     {"DATA_BITS": 256, "H2C": 2, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0),
 ]
 if ALL:
     CASES += [
-        {"DATA_BITS": 128, "H2C": 4, "C2H": 4, "PEER": 4, "LANES": 16, "VECTORS": 31},
+        {"DATA_BITS": 128, "PUSH": 1, "H2C": 4, "C2H": 4, "PEER": 4, "LANES": 16, "VECTORS": 31},
         {"DATA_BITS": 256, "H2C": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 256},
         {"DATA_BITS": 512, "H2C": 2, "LANES": 1, "TABLE_ENTRIES": 32, "VECTORS": 4},
     ]

@@ -72,16 +72,20 @@ pub struct ClockCounts {
     pub passed: u64,
 }
 
+/// Numbers that the circuit has for the BARs of registers, receive queues, and pushed descriptors.
+const BAR_NUMBERS: [u32; 3] = [0, 1, 4];
+
 /// Gateware as an endpoint's device: registers in BAR 0, receive queues in BAR 1 or the next BAR
-/// present.
+/// present, lines of pushed descriptors in BAR 4 if the card has them.
 pub struct Card {
     model: Box<dyn Model>,
     clock_ps: u64,
     timeout: Picoseconds,
     patience: Patience,
     settings: FunctionSettings,
-    registers: Option<Bar>,
-    receive: Option<Bar>,
+    has_push: bool,
+    /// BARs of registers, receive queues, and pushed descriptors.
+    bars: [Option<Bar>; 3],
     tlps: Tlps,
     reads: VecDeque<Read>,
     /// Times at which tags whose reads have timed out end their rest.
@@ -123,8 +127,8 @@ impl Card {
             timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
             patience: Patience::of(parameters.timeout_clocks, parameters.clock_ps),
             settings: FunctionSettings::default(),
-            registers: None,
-            receive: None,
+            has_push: parameters.push,
+            bars: [None; 3],
             tlps: Tlps::new(parameters.datapath_bytes as usize, parameters.clock_ps),
             reads: VecDeque::new(),
             rests_ps: VecDeque::new(),
@@ -326,7 +330,8 @@ impl Drop for Card {
 
 impl Device for Card {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
-        let consumed = self.tlps.receive(tlp, (0..).zip([&self.registers, &self.receive]), port);
+        let bars = BAR_NUMBERS.into_iter().zip(&self.bars);
+        let consumed = self.tlps.receive(tlp, bars, port);
         if consumed == Consumed::Held {
             self.wake(port);
         }
@@ -373,9 +378,10 @@ impl Device for Card {
 
     fn configured(&mut self, config: &ConfigSpace) {
         let is_enabled = config.memory_enabled();
-        self.registers = config.bar(0).filter(|_| is_enabled);
         // A 64-bit BAR 0 takes two BARs.
-        self.receive = (1..6).find_map(|index| config.bar(index)).filter(|_| is_enabled);
+        let receive = (1..6).find_map(|index| config.bar(index));
+        let push = config.bar(4).filter(|_| self.has_push);
+        self.bars = [config.bar(0), receive, push].map(|bar| bar.filter(|_| is_enabled));
         self.settings = config.into();
     }
 

@@ -36,6 +36,8 @@ pub struct CardParameters {
     pub completion_data_credits: u32,
     /// Whether H2C and C2H channel 0 have a packet mode.
     pub packets: bool,
+    /// Whether each channel has a line in the push aperture, BAR4.
+    pub push: bool,
     /// Clock period, ps.
     pub clock_ps: u64,
     /// Completion time-out, clocks.
@@ -181,12 +183,13 @@ const OWN: CardParameters = CardParameters {
     completion_header_credits: 0,
     completion_data_credits: 0,
     packets: false,
+    push: false,
     clock_ps: 4000,
     timeout_clocks: 12_500_000,
 };
 
 /// All configurations that can be built.
-pub const CONFIGURATIONS: [Configuration; 3] = [
+pub const CONFIGURATIONS: [Configuration; 4] = [
     Configuration { name: "gen2x4", of: "rosta:crosslane", parameters: OWN },
     Configuration {
         name: "gen3x4",
@@ -205,6 +208,20 @@ pub const CONFIGURATIONS: [Configuration; 3] = [
         parameters: CardParameters {
             completion_header_credits: 72,
             completion_data_credits: 850,
+            ..OWN
+        },
+    },
+    Configuration {
+        name: "gen3x8push",
+        of: "pciebench:crosslane",
+        parameters: CardParameters {
+            datapath_bytes: 32,
+            tags: 128,
+            max_read_bytes: 512,
+            staging_bytes: 32_768,
+            lane_window_bytes: 131_072,
+            fetch_batch: 128,
+            push: true,
             ..OWN
         },
     },

@@ -130,6 +130,8 @@ fn differences(wanted: &CardParameters, other: &CardParameters) -> Vec<String> {
             ("fetch_batch", p.fetch_batch.into()),
             ("completion_header_credits", p.completion_header_credits.into()),
             ("completion_data_credits", p.completion_data_credits.into()),
+            ("packets", p.packets.into()),
+            ("push", p.push.into()),
             ("clock (ps)", p.clock_ps),
             ("completion time-out (clocks)", p.timeout_clocks),
         ]

@@ -7,7 +7,7 @@ use crosslane_cosim::{
     Card, CardParameters, CosimError, NETWORK_CONFIGURATIONS, NetworkCard, NetworkCardParameters,
 };
 use crosslane_device::network_processor::{LineCode, NetworkProcessor, NetworkProcessorParameters};
-use crosslane_device::{Engine, EngineParameters, UNLIMITED_COMPLETIONS};
+use crosslane_device::{Engine, EngineParameters, PUSH_BAR, PUSH_BYTES, UNLIMITED_COMPLETIONS};
 use crosslane_fabric::Device;
 use crosslane_pcie::units::Picoseconds;
 
@@ -156,15 +156,16 @@ fn card_of(
     if engine.descriptor_gap > Picoseconds::ZERO {
         return not_so("a gap follows each descriptor");
     }
-    if engine.push {
-        return not_so("descriptors are pushed with the doorbell (key push)");
+    let bars = &endpoint.part.parameters.bars;
+    if engine.push && bars[PUSH_BAR].is_none_or(|bar| bar.size_bytes != PUSH_BYTES) {
+        return not_so("the push aperture, BAR 4, is not of 4 KiB");
     }
     if engine.card_memory.is_some() {
         return not_so("the card has a memory");
     }
     // The gateware leaves the count out where there is no limit.
     let limit = |credits| if credits == UNLIMITED_COMPLETIONS { 0 } else { credits };
-    let bar1_bytes = endpoint.part.parameters.bars[1].map_or(0, |bar| bar.size_bytes);
+    let bar1_bytes = bars[1].map_or(0, |bar| bar.size_bytes);
     Ok(CardParameters {
         datapath_bytes: engine.datapath_bytes,
         h2c_channels: engine.h2c_channels,
@@ -182,6 +183,7 @@ fn card_of(
         completion_header_credits: limit(engine.completion_header_credits),
         completion_data_credits: limit(engine.completion_data_credits),
         packets: engine.packets,
+        push: engine.push,
         clock_ps: engine.clock.0,
         timeout_clocks: engine.completion_timeout.0 / engine.clock.0,
     })
@@ -194,7 +196,7 @@ mod tests {
 
     #[test]
     fn labs_of_this_projects_engine_have_a_configuration() {
-        for lab in ["rosta:crosslane", "minimal"] {
+        for lab in ["rosta:crosslane", "minimal", "pciebench:crosslane"] {
             let loaded = crate::open(lab).unwrap();
             for endpoint in &loaded.file().endpoints {
                 let card = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap();
@@ -207,9 +209,11 @@ mod tests {
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
         assert!(error.contains("headers go through the datapath"), "{error}");
         let pushing = crate::open("pciebench:crosslane").unwrap();
-        let endpoint = &pushing.file().endpoints[0];
+        let constant = "variant.crosslane.part.nfp.bar4.size_bytes";
+        let larger = pushing.with_constant(constant, 8192.into()).unwrap();
+        let endpoint = &larger.file().endpoints[0];
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
-        assert!(error.contains("descriptors are pushed with the doorbell"), "{error}");
+        assert!(error.contains("the push aperture, BAR 4, is not of 4 KiB"), "{error}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub mod global {
             TAGS[10:0],
             /// Descriptors of each table.
             TABLE_ENTRIES[27:16],
-            /// Each channel has a line in the push aperture, BAR4. The gateware has none.
+            /// Each channel has a line in the push aperture, BAR4.
             PUSH[28],
             /// The first H2C and the first C2H channel have a packet mode.
             PACKETS[29],

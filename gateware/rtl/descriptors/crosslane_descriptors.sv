@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Supplies a channel's descriptors in order, from a table in the engine, from a ring in host memory
-// that is fetched in batches ahead of need, or from the user circuit's command port. An error of
+// that is fetched in batches ahead of need, from the channel's line of the push aperture where that
+// has the ring's next one, or from the user circuit's command port. An error of
 // the supply is passed on as a descriptor with an error, so that it takes effect in its turn.
 // docs/engine.md, "Descriptors".
 
@@ -14,7 +15,9 @@ module crosslane_descriptors
     parameter int unsigned TABLE_ENTRIES = 1024,  // a power of two, to 1024
     parameter int unsigned BATCH         = 16,    // descriptors of a fetch, a power of two, to 128
     parameter bit          HAS_PACKETS   = 0,     // descriptors may end packets
-    parameter int unsigned MAX_READ      = 1024   // longest read that the engine asks for, bytes
+    parameter int unsigned MAX_READ      = 1024,  // longest read that the engine asks for, bytes
+    parameter bit          HAS_PUSH      = 0,
+    parameter bit          HAS_INLINE    = 0      // lines may have data
 ) (
     input logic clk,
     input logic rst,
@@ -39,7 +42,13 @@ module crosslane_descriptors
     input logic fetched_valid,
     output logic fetched_ready,
     input logic [255:0] fetched_data,
+    // Line: a write to it, in the clock of line_valid.
+    input logic line_valid,
+    input line_write_t line_write,
     // verilator lint_on UNUSEDSIGNAL
+    output logic line_taken,  // its doorbell
+    output logic [31:0] pushed,  // counters: descriptors that were not fetched; other writes
+    output logic [31:0] pushes_dropped,
     input logic fetch_failed,
     input error_e fetch_error,
     input logic [63:0] fetch_error_address,
@@ -51,6 +60,8 @@ module crosslane_descriptors
     output logic descriptor_valid,
     input logic descriptor_ready,
     output descriptor_t descriptor,
+    output logic descriptor_inline,  // its data are inline_data
+    output logic [8*INLINE_BYTES-1:0] inline_data,
     output logic posted,  // descriptors are posted that it has not taken up
     output logic [31:0] fetched  // descriptors fetched from the ring, a counter
 );
@@ -76,8 +87,9 @@ module crosslane_descriptors
   // Posted and not requested, as of the doorbell a clock earlier: right while `is_checked`. More than
   // the largest ring has cannot be posted.
   logic [LEFT_BITS-1:0] left, left_unasked, left_asked;
-  logic take_up, is_taken, ask, ask_table, ask_ring;
-  logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
+  logic take_up, is_taken, ask, ask_table, ask_ring, line_is_next;
+  logic [31:0] next_doorbell;
+  logic queue_valid, queue_ready, push_line, push_table, push_ring, push_command, push_fault;
   logic [LAST_BITS-1:0] asked, fetch_last;  // less one: with ask; of the fetch that is worked out
 
   assign ask = ask_table || ask_ring;
@@ -90,9 +102,11 @@ module crosslane_descriptors
 
   always_ff @(posedge clk) begin
     if (ask) requested <= requested + 32'(asked) + 1'b1;
+    if (line_is_next) requested <= next_doorbell;
     left <= ask ? left_asked : left_unasked;
     if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!is_taken);
     else if (is_taken) ahead <= ahead - 1'b1;
+    if (line_is_next) ahead <= AHEAD_BITS'(1);
     if (rst || settings.restart) begin
       requested <= '0;
       left <= LEFT_BITS'(settings.doorbell);
@@ -235,6 +249,79 @@ module crosslane_descriptors
     ring_descriptor.user = HAS_PACKETS ? fetched_data[191:176] : '0;
   end
 
+  // --- Line ----------------------------------------------------------------------------------
+  // One that is taken is a doorbell. Where nothing is ahead of its descriptor the queue is empty:
+  // that enters it when the doorbell has been checked, and is not fetched.
+  logic line_waits, line_checked;
+  descriptor_t line_descriptor;
+  assign next_doorbell = settings.doorbell + 1'b1;
+
+  if (HAS_PUSH) begin : g_line
+    // registers/descriptors.rdl, push_line.
+    typedef struct packed {
+      logic [8*INLINE_BYTES-1:0] data;
+      logic [63:0] address;
+      logic [23:0] bytes;
+      logic [3:0] ignored;
+      logic is_inline;
+      logic await_credit;
+      logic write_status;
+      logic send_interrupt;
+      logic [31:0] posted;
+    } line_t;
+    // verilator lint_off UNUSEDSIGNAL
+    line_t line;
+    // verilator lint_on UNUSEDSIGNAL
+    logic  has_data;
+    assign line = line_write.data;
+
+    assign line_taken = line_valid && line_write.whole && running && from_ring &&
+                        !settings.packets && !settings.card_memory && line.posted == next_doorbell;
+    assign line_is_next = line_taken && settings.doorbell == requested && ahead == '0 &&
+                          !fault_waits && !fault_pushed;
+    assign push_line = line_checked && !overposted;
+
+    always_ff @(posedge clk) begin
+      line_waits   <= line_is_next;
+      line_checked <= line_waits;
+      if (line_is_next) begin
+        line_descriptor <= '0;
+        line_descriptor.address <= line.address;
+        line_descriptor.bytes <= 32'(line.bytes);
+        {line_descriptor.await_credit, line_descriptor.write_status,
+         line_descriptor.send_interrupt} <= {
+          line.await_credit, line.write_status, line.send_interrupt
+        };
+        if (line.is_inline && (!HAS_INLINE || line.bytes > 24'(INLINE_BYTES))) begin
+          line_descriptor.error <= ERROR_BAD_DESCRIPTOR;
+        end
+        has_data <= HAS_INLINE && line.is_inline;
+      end
+      if (push_line) descriptor_inline <= has_data;
+      else if (take_up) descriptor_inline <= 1'b0;
+      if (push_line && queue_ready) pushed <= pushed + 1'b1;
+      if (line_valid && !line_taken) pushes_dropped <= pushes_dropped + 1'b1;
+      if (rst || settings.restart || stopped) begin
+        line_waits <= 1'b0;
+        line_checked <= 1'b0;
+        descriptor_inline <= 1'b0;
+      end
+      if (rst || reset_counters) begin
+        pushed <= '0;
+        pushes_dropped <= '0;
+      end
+    end
+    if (HAS_INLINE) begin : g_data
+      always_ff @(posedge clk) if (line_is_next) inline_data <= line.data;
+    end else begin : g_no_data
+      assign inline_data = '0;
+    end
+  end else begin : g_no_line
+    assign {line_taken, line_is_next, push_line, line_waits, line_checked} = '0;
+    assign {line_descriptor, descriptor_inline, inline_data} = '0;
+    assign {pushed, pushes_dropped} = '0;
+  end
+
   // --- Queue ---------------------------------------------------------------------------------
   localparam int unsigned QUEUE_BITS = $bits(
       descriptor_t
@@ -256,8 +343,10 @@ module crosslane_descriptors
   assign push_ring = HAS_RING && fetched_valid && !push_table;
   assign push_command = from_command && command_valid && running && !push_table && !push_ring;
   // Behind all descriptors that have arrived; those still in flight are given up.
-  assign push_fault = fault_waits && table_coming == '0 && !push_ring;
-  assign queue_valid = push_table || push_ring || push_command || (push_fault && !fault_pushed);
+  assign push_fault = fault_waits && table_coming == '0 && !push_ring && !line_waits &&
+                      !line_checked;
+  assign queue_valid = push_table || push_ring || push_command || push_line ||
+                       (push_fault && !fault_pushed);
   assign fetched_ready = queue_ready && !push_table;
   assign command_ready = queue_ready && push_command;
 
@@ -265,6 +354,7 @@ module crosslane_descriptors
     if (push_table) queue_descriptor = table_descriptor;
     else if (push_ring) queue_descriptor = ring_descriptor;
     else if (push_command) queue_descriptor = command_descriptor;
+    else if (push_line) queue_descriptor = line_descriptor;
     else queue_descriptor = fault_descriptor;
   end
 
@@ -296,6 +386,8 @@ module crosslane_descriptors
     if (!rst) begin
       assert (!push_table || queue_ready)
       else $error("a table's entry came and there was no room for it");
+      assert (!push_line || (!descriptor_valid && !push_table && !push_ring))
+      else $error("a line's descriptor was taken, and it is not the next one");
     end
   end
 `endif

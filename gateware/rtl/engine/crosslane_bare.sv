@@ -113,7 +113,9 @@ module crosslane_bare
       .m_completion_first(completion_first),
       .m_completion_last(completion_last),
       .m_completion_data(completion_data),
-      .m_completion_aborted()
+      .m_completion_aborted(),
+      .line_write(),
+      .access_held(1'b0)
   );
 
   // --- Registers -----------------------------------------------------------------------------
@@ -152,6 +154,7 @@ module crosslane_bare
       .m_answer_first(answer_first),
       .m_answer_last(answer_last),
       .m_answer_data(answer_data),
+      .access_held(),
       .lane_settings(),
       .lane_readings('0),
       .user_settings(),
@@ -194,6 +197,9 @@ module crosslane_bare
       .ends_room(1'b1),
       .read_ends_packet(),
       .read_user(),
+      .descriptor_inline(1'b0),
+      .inline_valid(),
+      .inline_taken(1'b0),
       .stopped(h2c_stopped),
       .failed_error(failed_error[0]),
       .draining(1'b0)
@@ -212,6 +218,10 @@ module crosslane_bare
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) reads (
       .*,
+      .inline_valid(1'b0),
+      .inline_taken(),
+      .inline_bytes('0),
+      .inline_data('0),
       .feed_available(h2c_available),
       .feed_move(h2c_move),
       .feed_take(h2c_take),

@@ -24,7 +24,8 @@ module crosslane_card
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
-    parameter bit PACKETS = 0
+    parameter bit PACKETS = 0,
+    parameter bit PUSH = 0
 ) (
     input logic clk,
     input logic rst,
@@ -107,7 +108,8 @@ module crosslane_card
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) engine (
       .*,
       // This card has no memory.

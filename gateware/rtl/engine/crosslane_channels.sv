@@ -23,6 +23,7 @@ module crosslane_channels
     parameter bit MEMORY = 0,  // of the first H2C and C2H channels
     parameter int unsigned MEMORY_BITS = 40,
     parameter bit PACKETS = 0,  // of the first H2C and C2H channels
+    parameter bit PUSH = 0,
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WRITERS = C2H + PEER,
     localparam int unsigned CHANNELS = H2C + WRITERS
@@ -44,6 +45,10 @@ module crosslane_channels
     output logic [1:0][9:0] table_index,
     input logic [1:0][127:0] table_entry,
     input logic [1:0] table_whole,
+    // Push aperture. Unused without one.
+    // verilator lint_off UNUSEDSIGNAL
+    input line_write_t line_write,
+    // verilator lint_on UNUSEDSIGNAL
     // Feeds of the data that the H2C channels have read; this side provides them.
     output logic [H2C-1:0][15:0] h2c_available,
     input logic [H2C-1:0] h2c_move,
@@ -143,9 +148,20 @@ module crosslane_channels
     end
   end
 
+  // --- Lines of the push aperture: in the order of the registers -----------------------------------
+  localparam int unsigned KIND_PLACES = 4;
+  logic [CHANNELS-1:0] line_valid;
+  for (genvar n = 0; n < CHANNELS; n++) begin : g_line
+    localparam int unsigned LINE = (n < H2C) ? n :
+        (n < H2C + C2H) ? n - H2C + KIND_PLACES : n - H2C - C2H + 2 * KIND_PLACES;
+    assign line_valid[n] = PUSH && line_write.valid && line_write.number == 6'(LINE);
+  end
+
   // --- H2C ---------------------------------------------------------------------------------------
   logic [H2C-1:0] read_valid, read_ready, read_relaxed, arrived_valid, failed_valid, forget, clear;
-  logic [H2C-1:0] read_blocked, data_came;
+  logic [H2C-1:0] read_blocked, data_came, inline_valid, inline_taken;
+  logic [H2C-1:0][5:0] inline_bytes;
+  logic [H2C-1:0][8*INLINE_BYTES-1:0] inline_data;
   logic [H2C-1:0][63:0] read_address, failed_address;
   logic [H2C-1:0][12:0] read_bytes, arrived_bytes;
   error_e [H2C-1:0] failed_error;
@@ -183,7 +199,8 @@ module crosslane_channels
         .BATCH(BATCH),
         .MEMORY(MEMORY && n == 0),
         .MEMORY_BITS(MEMORY_BITS),
-        .PACKETS(PACKETS && n == 0)
+        .PACKETS(PACKETS && n == 0),
+        .PUSH(PUSH)
     ) channel (
         .*,
         .settings(settings[n]),
@@ -208,6 +225,11 @@ module crosslane_channels
         .fetch_failed(fetch_failed[n]),
         .fetch_error(fetch_error[n]),
         .fetch_error_address(fetch_error_address[n]),
+        .line_valid(line_valid[n]),
+        .inline_valid(inline_valid[n]),
+        .inline_taken(inline_taken[n]),
+        .inline_bytes(inline_bytes[n]),
+        .inline_data(inline_data[n]),
         .read_valid(read_valid[n]),
         .read_ready(read_ready[n]),
         .read_address(read_address[n]),
@@ -263,7 +285,8 @@ module crosslane_channels
         .BATCH(BATCH),
         .MEMORY(MEMORY && n == 0),
         .MEMORY_BITS(MEMORY_BITS),
-        .PACKETS(PACKETS && n == 0)
+        .PACKETS(PACKETS && n == 0),
+        .PUSH(PUSH)
     ) channel (
         .*,
         .settings(settings[CHANNEL]),
@@ -288,6 +311,7 @@ module crosslane_channels
         .fetch_failed(fetch_failed[CHANNEL]),
         .fetch_error(fetch_error[CHANNEL]),
         .fetch_error_address(fetch_error_address[CHANNEL]),
+        .line_valid(line_valid[CHANNEL]),
         .command_ready(takes_command[n]),
         .command_done(done[n]),
         .message_begun(begun[n]),
@@ -338,6 +362,7 @@ module crosslane_channels
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .BATCH(BATCH),
+      .PUSH(PUSH),
       .COMPLETION_HEADER_CREDITS(COMPLETION_HEADER_CREDITS),
       .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)

@@ -25,6 +25,7 @@ module crosslane_engine
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,  // of completions: 50 ms
     parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
+    parameter bit PUSH = 0,  // BAR 4 has a line for each channel; not with card memory
     parameter bit MEMORY = 0,  // the first H2C and C2H channels reach the card's memory
     parameter int unsigned MEMORY_BITS = 40,  // of its addresses
     parameter bit WINDOW = 0,  // BAR 2 is a window into the card's memory
@@ -176,6 +177,7 @@ module crosslane_engine
   logic s_lane_valid, s_lane_ready, s_lane_first, s_lane_last;
   tlp_header_t s_lane_header;
   logic [DATA_BITS-1:0] s_lane_data;
+  lane_settings_t [LANE_PLACES-1:0] lane_settings;
   // verilator lint_on UNUSEDSIGNAL
   logic s_completion_valid, s_completion_ready, s_completion_first, s_completion_last;
   logic s_completion_aborted;
@@ -184,11 +186,14 @@ module crosslane_engine
   logic s_window_valid, s_window_ready, s_window_first, s_window_last;
   tlp_header_t s_window_header;
   logic [DATA_BITS-1:0] s_window_data;
+  line_write_t line_write;
+  logic access_held, channels_busy, lanes_busy;
 
   crosslane_demux #(
       .DATA_BITS (DATA_BITS),
       .HAS_LANES (LANES > 0),
-      .HAS_WINDOW(WINDOW)
+      .HAS_WINDOW(WINDOW),
+      .HAS_PUSH  (PUSH)
   ) demux (
       .*,
       .m_request_valid(s_request_valid),
@@ -219,10 +224,7 @@ module crosslane_engine
   );
 
   // --- Sent TLPs -----------------------------------------------------------------------------
-  localparam int unsigned CREDITS = 0;
-  localparam int unsigned STATUS = 1;
-  localparam int unsigned FETCHES = 2;
-  localparam int unsigned FIRST_READ = 3;
+  localparam int unsigned CREDITS = 0, STATUS = 1, FETCHES = 2, FIRST_READ = 3;
   localparam int unsigned FIRST_WRITE = FIRST_READ + H2C;
   localparam int unsigned SOURCES = FIRST_WRITE + WRITERS;
 
@@ -253,10 +255,6 @@ module crosslane_engine
   // --- Registers, status blocks, interrupts ------------------------------------------------------
   channel_settings_t [CHANNELS-1:0] settings;
   channel_readings_t [CHANNELS-1:0] readings;
-  // Unused without receive queues.
-  // verilator lint_off UNUSEDSIGNAL
-  lane_settings_t [LANE_PLACES-1:0] lane_settings;
-  // verilator lint_on UNUSEDSIGNAL
   lane_readings_t [LANE_PLACES-1:0] lane_readings;
   due_t [CHANNELS-1:0] due;
   logic [CHANNELS-1:0] status_taken, interrupt_taken;
@@ -284,6 +282,7 @@ module crosslane_engine
       .FETCH_BATCH(BATCH),
       .MEMORY(MEMORY),
       .PACKETS(PACKETS),
+      .PUSH(PUSH),
       .VECTORS(VECTORS)
   ) control (
       .*,
@@ -316,8 +315,6 @@ module crosslane_engine
   );
 
   // --- Channels ----------------------------------------------------------------------------------
-  logic channels_busy;
-
   crosslane_channels #(
       .DATA_BITS(DATA_BITS),
       .H2C(H2C),
@@ -334,7 +331,8 @@ module crosslane_engine
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
       .MEMORY_BITS(MEMORY_BITS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) channels (
       .*,
       .busy(channels_busy),
@@ -353,7 +351,6 @@ module crosslane_engine
   );
 
   // --- Receive lanes -----------------------------------------------------------------------------
-  logic lanes_busy;
   if (LANES > 0) begin : g_lanes
     crosslane_lanes #(
         .DATA_BITS(DATA_BITS),
@@ -395,6 +392,9 @@ module crosslane_engine
 `ifndef SYNTHESIS
   if (LANES > 0 && LANE_FIFO < 4 * MAX_WRITE) begin : g_parameters
     $error("LANE_FIFO: at least 4 times MAX_WRITE");
+  end
+  if (PUSH && (MEMORY || WINDOW)) begin : g_push
+    $error("PUSH: not with MEMORY or WINDOW");
   end
 `endif
 endmodule

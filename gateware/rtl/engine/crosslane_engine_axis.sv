@@ -37,6 +37,7 @@ module crosslane_engine_axis
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
+    parameter bit PUSH = 0,  // BAR 4 has a line for each channel
     parameter int unsigned FIFO_DEPTH = 16,  // beats between the clocks, from 16 for the full rate
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WRITERS = C2H + PEER,
@@ -139,7 +140,8 @@ module crosslane_engine_axis
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) engine (
       .*,
       .time_i(time_o),

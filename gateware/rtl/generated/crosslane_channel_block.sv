@@ -4,7 +4,8 @@
 module crosslane_channel_block #(
     parameter bit IS_PEER = 0,
     parameter bit IS_BARE = 0,
-    parameter bit HAS_PACKETS = 0
+    parameter bit HAS_PACKETS = 0,
+    parameter bit HAS_PUSH = 0
 ) (
     input logic clk,
     input logic rst,
@@ -33,6 +34,7 @@ module crosslane_channel_block #(
   always_ff @(posedge clk) begin
     if (in.control.run.hwclr) out.control.run.value <= '0;
     out.control.restart.value <= '0;
+    if (!IS_BARE && in.doorbell.count.we) out.doorbell.count.value <= in.doorbell.count.next;
     if (!IS_BARE && in.doorbell.count.hwclr) out.doorbell.count.value <= '0;
     if (!IS_BARE && in.bytes_high.count.we) bytes_high_count <= in.bytes_high.count.next;
     if (!IS_BARE && in.first_high.clocks.we) first_high_clocks <= in.first_high.clocks.next;
@@ -147,6 +149,8 @@ module crosslane_channel_block #(
       8'h90: if (HAS_PACKETS) read_data = in.packets.count.next;
       8'h94: if (HAS_PACKETS) read_data = in.packets_dropped.count.next;
       8'h98: if (HAS_PACKETS) read_data = in.packets_truncated.count.next;
+      8'h9c: if (HAS_PUSH) read_data = in.pushed.count.next;
+      8'ha0: if (HAS_PUSH) read_data = in.pushes_dropped.count.next;
       default: ;
     endcase
   end

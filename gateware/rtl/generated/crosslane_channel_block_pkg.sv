@@ -10,7 +10,7 @@ package crosslane_channel_block_pkg;
       struct { logic [3:0] next; } error;
       struct { logic [15:0] next; } in_flight;
     } status;
-    struct { struct { logic swwe; logic hwclr; } count; } doorbell;
+    struct { struct { logic [31:0] next; logic we; logic swwe; logic hwclr; } count; } doorbell;
     struct { struct { logic [31:0] next; } count; } completed;
     struct { struct { logic [31:0] next; } bytes; } stopped_at;
     struct { struct { logic [31:0] next; } address; } error_low;
@@ -34,6 +34,8 @@ package crosslane_channel_block_pkg;
     struct { struct { logic [31:0] next; } count; } packets;
     struct { struct { logic [31:0] next; } count; } packets_dropped;
     struct { struct { logic [31:0] next; } count; } packets_truncated;
+    struct { struct { logic [31:0] next; } count; } pushed;
+    struct { struct { logic [31:0] next; } count; } pushes_dropped;
   } in_t;
 
   // Values that the gateware reads.

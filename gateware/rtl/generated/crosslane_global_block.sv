@@ -54,7 +54,7 @@ module crosslane_global_block (
       6'h0c: begin
         read_data[10:0] = in.sizes.tags.next;
         read_data[27:16] = in.sizes.table_entries.next;
-        read_data[28] = 1'h0;
+        read_data[28] = in.sizes.push.next;
         read_data[29] = in.sizes.packets.next;
         read_data[30] = 1'h0;
         read_data[31] = in.sizes.card_memory.next;

@@ -14,6 +14,7 @@ package crosslane_global_block_pkg;
     struct {
       struct { logic [10:0] next; } tags;
       struct { logic [11:0] next; } table_entries;
+      struct { logic next; } push;
       struct { logic next; } packets;
       struct { logic next; } card_memory;
     } sizes;

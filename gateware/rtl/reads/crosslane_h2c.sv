@@ -9,7 +9,8 @@ module crosslane_h2c
 #(
     parameter int unsigned MAX_READ = 1024,  // bytes, a power of two, 128 to 4096
     parameter int unsigned READING  = 64,    // descriptors in progress, a power of two
-    parameter bit          PACKETS  = 0
+    parameter bit          PACKETS  = 0,
+    parameter bit          PUSH     = 0      // descriptors may have their data with them
 ) (
     input  logic                     clk,
     input  logic                     rst,
@@ -18,13 +19,18 @@ module crosslane_h2c
     input  channel_settings_t        settings,
     input  function_t                function_i,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic              [63:0] time_i,            // clocks
-    input  logic                     reset_counters,    // pulse
+    input  logic              [63:0] time_i,             // clocks
+    input  logic                     reset_counters,     // pulse
     // Descriptors.
     input  logic                     descriptor_valid,
     output logic                     descriptor_ready,
     // verilator lint_off UNUSEDSIGNAL
     input  descriptor_t              descriptor,
+    // Data with the descriptor: valid when all descriptors before it are complete, until they are
+    // taken into the stream. Unused without them.
+    input  logic                     descriptor_inline,
+    output logic                     inline_valid,
+    input  logic                     inline_taken,
     // verilator lint_on UNUSEDSIGNAL
     // Status writer.
     input  logic                     status_taken,
@@ -40,9 +46,9 @@ module crosslane_h2c
     output logic                     read_relaxed,
     // Packet mode. Unused without it.
     // verilator lint_off UNUSEDSIGNAL
-    input  logic                     packets,           // packet mode
-    input  logic                     ends_room,         // for the end of another packet
-    output logic                     read_ends_packet,  // with read_valid
+    input  logic                     packets,            // packet mode
+    input  logic                     ends_room,          // for the end of another packet
+    output logic                     read_ends_packet,   // with read_valid
     output logic              [15:0] read_user,
     // verilator lint_on UNUSEDSIGNAL
     input  logic                     read_blocked,
@@ -88,7 +94,7 @@ module crosslane_h2c
   logic [63:0] address;
   logic [31:0] last, next_last;  // bytes that are left, less one
   logic [11:0] gap;  // bytes up to the next multiple of the longest read, less one
-  logic halting, stopping;
+  logic halting, stopping, is_inline, may_take_up;
   error_e halting_error, stopping_error, descriptor_error;
 
   assign gap = ~address[11:0] & mask;
@@ -109,9 +115,13 @@ module crosslane_h2c
     end
   end
   assign is_good = descriptor_error == ERROR_NONE;
-  assign can_take_up = running && !halting && !stopping && !failed_valid && reading_ready &&
-                       !(PACKETS && packets && !ends_room) &&
-                       (!current_valid || (read_valid && read_ready && ends));
+  assign is_inline = PUSH && descriptor_inline && is_good;
+  assign may_take_up = running && !halting && !stopping && !failed_valid && reading_ready &&
+                       !(PACKETS && packets && !ends_room);
+  assign can_take_up = may_take_up && (is_inline ? inline_taken :
+                       !current_valid || (read_valid && read_ready && ends));
+  assign inline_valid = descriptor_valid && is_inline && may_take_up && !current_valid &&
+                        !reading_valid;
   assign take_up = descriptor_valid && can_take_up && is_good;
   // A bad descriptor waits until all before it are done: its address is needed then.
   assign descriptor_ready = can_take_up && is_good;
@@ -123,7 +133,7 @@ module crosslane_h2c
       if (ends) current_valid <= 1'b0;
     end
     if (take_up) begin
-      current_valid <= 1'b1;
+      current_valid <= !is_inline;
       address <= descriptor.address;
       last <= descriptor.bytes - 1'b1;
     end
@@ -277,9 +287,10 @@ module crosslane_h2c
       .in_flight,
       .busy(in_flight != '0 || reading_valid || draining),
       .tlp_begun(read_valid && read_ready),
+      .data_begun(take_up && is_inline),
       .moved_valid(arrived_valid),
       .moved_bytes(arrived_bytes),
-      .last_event(data_came),
+      .last_event(data_came || (take_up && is_inline)),
       .wait_descriptor(running && !current_valid && !descriptor_valid),
       .wait_data(1'b0),
       .wait_tag(running && ((current_valid && read_blocked) ||

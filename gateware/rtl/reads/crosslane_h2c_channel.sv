@@ -13,6 +13,7 @@ module crosslane_h2c_channel
     parameter bit MEMORY = 0,
     parameter int unsigned MEMORY_BITS = 40,
     parameter bit PACKETS = 0,
+    parameter bit PUSH = 0,
     parameter int unsigned PACKET_ENDS = 256,  // from the reads to the consumer
     localparam int unsigned BYTES = DATA_BITS / 8
 ) (
@@ -46,6 +47,9 @@ module crosslane_h2c_channel
     input logic fetch_failed,
     input error_e fetch_error,
     input logic [63:0] fetch_error_address,
+    // Its line of the push aperture.
+    input logic line_valid,
+    input line_write_t line_write,
     // crosslane_reads: data.
     output logic read_valid,
     input logic read_ready,
@@ -53,6 +57,10 @@ module crosslane_h2c_channel
     output logic [12:0] read_bytes,
     output logic read_relaxed,
     input logic read_blocked,
+    output logic inline_valid,
+    input logic inline_taken,
+    output logic [5:0] inline_bytes,
+    output logic [8*INLINE_BYTES-1:0] inline_data,
     input logic data_came,
     input logic arrived_valid,
     input logic [12:0] arrived_bytes,
@@ -98,9 +106,9 @@ module crosslane_h2c_channel
     input logic [1:0] m_memory_bresp
     // verilator lint_on UNUSEDSIGNAL
 );
-  logic descriptor_valid, descriptor_ready, posted;
+  logic descriptor_valid, descriptor_ready, descriptor_inline, posted, line_taken;
   descriptor_t descriptor;
-  logic [31:0] fetched;
+  logic [31:0] fetched, pushed, pushes_dropped;
   channel_readings_t channel_readings;
 
   crosslane_descriptors #(
@@ -110,7 +118,9 @@ module crosslane_h2c_channel
       .TABLE_ENTRIES((TABLE_ENTRIES > 0) ? TABLE_ENTRIES : 1),
       .BATCH(BATCH),
       .HAS_PACKETS(PACKETS),
-      .MAX_READ(MAX_READ)
+      .MAX_READ(MAX_READ),
+      .HAS_PUSH(PUSH),
+      .HAS_INLINE(PUSH)
   ) descriptors (
       .clk,
       .rst,
@@ -131,6 +141,11 @@ module crosslane_h2c_channel
       .fetched_valid,
       .fetched_ready,
       .fetched_data,
+      .line_valid,
+      .line_write,
+      .line_taken,
+      .pushed,
+      .pushes_dropped,
       .fetch_failed,
       .fetch_error,
       .fetch_error_address,
@@ -140,6 +155,8 @@ module crosslane_h2c_channel
       .descriptor_valid,
       .descriptor_ready,
       .descriptor,
+      .descriptor_inline,
+      .inline_data,
       .posted,
       .fetched
   );
@@ -147,7 +164,11 @@ module crosslane_h2c_channel
   always_comb begin
     readings = channel_readings;
     readings.fetched = fetched;
+    readings.line_taken = line_taken;
+    readings.pushed = pushed;
+    readings.pushes_dropped = pushes_dropped;
   end
+  assign inline_bytes = descriptor.bytes[5:0];
   assign working = due != '0 || (settings.run && !stopped && (posted || descriptor_valid)) ||
       in_flight != '0;
 
@@ -271,7 +292,8 @@ module crosslane_h2c_channel
 
   crosslane_h2c #(
       .MAX_READ(MAX_READ),
-      .PACKETS (PACKETS)
+      .PACKETS (PACKETS),
+      .PUSH    (PUSH)
   ) h2c (
       .clk,
       .rst,
@@ -282,6 +304,9 @@ module crosslane_h2c_channel
       .descriptor_valid(own_descriptor_valid),
       .descriptor_ready(own_descriptor_ready),
       .descriptor,
+      .descriptor_inline,
+      .inline_valid,
+      .inline_taken,
       .status_taken,
       .interrupt_taken,
       .due,

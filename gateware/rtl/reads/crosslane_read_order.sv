@@ -3,7 +3,8 @@
 // Keeps the reads of one H2C channel in stream order, with the staging ring that is the stream's
 // FIFO. A read reserves the next bytes of the ring; as the oldest read's answers become known its
 // bytes are offered, even before it is complete. Reads that are given up are reported to the tag
-// table one by one, and their bytes of the ring are free again.
+// table one by one, and their bytes of the ring are free again. Data that come with their descriptor
+// are written behind all reads, when these have ended.
 
 module crosslane_read_order
   import crosslane_pkg::*;
@@ -15,51 +16,59 @@ module crosslane_read_order
     parameter  int unsigned USE_BITS      = 1,
     parameter  int unsigned MAX_READ      = 1024,
     parameter  int unsigned STAGING_BYTES = 65536,
+    parameter  bit          PUSH          = 0,
     localparam int unsigned BYTES         = DATA_BITS / 8,
     localparam int unsigned POSITION_BITS = $clog2(STAGING_BYTES)
 ) (
-    input  logic                        clk,
-    input  logic                        rst,
+    input  logic                         clk,
+    input  logic                         rst,
     // A read begins; its bytes end at next_end.
-    output logic                        has_room,
-    input  logic                        begin_valid,
-    input  logic    [             12:0] begin_bytes,
-    input  logic    [     TAG_BITS-1:0] begin_tag,
-    input  logic    [     USE_BITS-1:0] begin_use,
-    output logic    [POSITION_BITS-1:0] begin_end,
+    output logic                         has_room,
+    input  logic                         begin_valid,
+    input  logic    [              12:0] begin_bytes,
+    input  logic    [      TAG_BITS-1:0] begin_tag,
+    input  logic    [      USE_BITS-1:0] begin_use,
+    output logic    [ POSITION_BITS-1:0] begin_end,
+    // Data that come with their descriptor. Unused without such.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                         inline_valid,
+    output logic                         inline_taken,
+    input  logic    [               5:0] inline_bytes,
+    input  logic    [8*INLINE_BYTES-1:0] inline_data,
+    // verilator lint_on UNUSEDSIGNAL
     // Progress of reads.
-    input  logic                        known_valid,
-    input  logic    [     TAG_BITS-1:0] known_tag,
-    input  logic                        known_parity,
-    input  answer_t                     known_answer,
+    input  logic                         known_valid,
+    input  logic    [      TAG_BITS-1:0] known_tag,
+    input  logic                         known_parity,
+    input  answer_t                      known_answer,
     // To the channel. Reports made in the clock of `forget` still count.
-    output logic                        arrived_valid,
-    output logic    [             12:0] arrived_bytes,
-    input  logic                        forget,
-    input  logic                        clear,            // with what is offered
-    output logic                        giving_up,
+    output logic                         arrived_valid,
+    output logic    [              12:0] arrived_bytes,
+    input  logic                         forget,
+    input  logic                         clear,            // with what is offered
+    output logic                         giving_up,
     // The oldest read has ended: its tag is free. Or it is no longer wanted.
-    output logic                        done_valid,
-    input  logic                        done_ready,
-    output logic                        failed,
-    output logic    [     TAG_BITS-1:0] oldest_tag,
-    output logic    [     USE_BITS-1:0] oldest_use,
-    output logic    [              2:0] failed_error,
-    output logic    [             12:0] failed_good,
-    output logic                        give_up_valid,
-    input  logic                        give_up_ready,
+    output logic                         done_valid,
+    input  logic                         done_ready,
+    output logic                         failed,
+    output logic    [      TAG_BITS-1:0] oldest_tag,
+    output logic    [      USE_BITS-1:0] oldest_use,
+    output logic    [               2:0] failed_error,
+    output logic    [              12:0] failed_good,
+    output logic                         give_up_valid,
+    input  logic                         give_up_ready,
     // Data.
-    input  logic                        write_valid,
-    input  logic    [POSITION_BITS-1:0] write_position,
-    input  logic    [    DATA_BITS-1:0] write_data,
-    input  logic    [        BYTES-1:0] write_enable,
-    output logic    [             15:0] feed_available,
-    input  logic                        feed_move,
-    input  logic                        feed_take,
-    input  logic    [              5:0] feed_take_back,
-    input  logic    [              6:0] feed_take_bytes,
-    input  logic                        feed_goes_on,
-    output logic    [    DATA_BITS-1:0] feed_data
+    input  logic                         write_valid,
+    input  logic    [ POSITION_BITS-1:0] write_position,
+    input  logic    [     DATA_BITS-1:0] write_data,
+    input  logic    [         BYTES-1:0] write_enable,
+    output logic    [              15:0] feed_available,
+    input  logic                         feed_move,
+    input  logic                         feed_take,
+    input  logic    [               5:0] feed_take_back,
+    input  logic    [               6:0] feed_take_bytes,
+    input  logic                         feed_goes_on,
+    output logic    [     DATA_BITS-1:0] feed_data
 );
   localparam int unsigned ENTRIES = 1 << TAG_BITS;
   localparam int unsigned DEPTH_BITS = (TAGS > 1) ? $clog2(TAGS) : 1;
@@ -111,11 +120,16 @@ module crosslane_read_order
 
   // --- Arrived bytes, and positions in the ring ------------------------------------------------
   logic [12:0] told, news;  // bytes of the oldest read that the channel knows; that it does not
+  logic [12:0] inline_news;  // and bytes that came with their descriptor
+  logic ring_write_valid;
+  logic [POSITION_BITS-1:0] ring_write_position;
+  logic [DATA_BITS-1:0] ring_write_data;
+  logic [BYTES-1:0] ring_write_enable;
   logic [POSITION_BITS-1:0] reserved, taken;
   logic [POSITION_BITS:0] available, next_available, used;  // bytes
   logic [6:0] take_bytes;
 
-  assign news = (is_known && !forget && !clear) ? answer.good - told : '0;
+  assign news = (forget || clear) ? '0 : is_known ? answer.good - told : inline_news;
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
   assign clears = (clear || clearing) && !feed_goes_on;
   assign next_available = clears ? '0 :
@@ -139,7 +153,9 @@ module crosslane_read_order
       used <= next_available;
     end else begin
       if (begin_valid) reserved <= begin_end;
-      used <= used + (begin_valid ? (POSITION_BITS + 1)'(begin_bytes) : '0) -
+      if (inline_taken) reserved <= reserved + POSITION_BITS'(inline_bytes);
+      used <= used + (begin_valid ? (POSITION_BITS + 1)'(begin_bytes) : '0) +
+              (inline_taken ? (POSITION_BITS + 1)'(inline_bytes) : '0) -
               (POSITION_BITS + 1)'(take_bytes);
     end
     if (rst) begin
@@ -153,16 +169,70 @@ module crosslane_read_order
     end
   end
 
+  // --- Data that come with their descriptor ----------------------------------------------------
+  if (PUSH) begin : g_inline
+    localparam int unsigned BEATS = (INLINE_BYTES + BYTES - 1) / BYTES;
+    // Clocks from the last beat until the data can be read back, as of a completion's.
+    localparam int unsigned KNOWN_CLOCKS = 2;
+    logic [2:0] beat;
+    logic writes;
+    logic [8:0] at;  // bytes before the beat
+    logic [KNOWN_CLOCKS-1:0] coming;
+    logic [5:0] coming_bytes;
+
+    assign at = 9'(beat) * 9'(BYTES);
+    assign writes = inline_valid && has_room && !write_valid && !forget && !clear;
+    assign inline_taken = writes && at + 9'(BYTES) >= 9'(inline_bytes);
+    assign inline_news = coming[KNOWN_CLOCKS-1] ? 13'(coming_bytes) : '0;
+
+    always_ff @(posedge clk) begin
+      beat   <= writes ? beat + 1'b1 : (inline_valid ? beat : '0);
+      coming <= {coming[KNOWN_CLOCKS-2:0], inline_taken};
+      if (inline_taken) begin
+        beat <= '0;
+        coming_bytes <= inline_bytes;
+      end
+      if (rst || forget || clear) begin
+        beat   <= '0;
+        coming <= '0;
+      end
+    end
+
+    assign ring_write_valid = write_valid || writes;
+    always_comb begin
+      ring_write_position = write_position;
+      ring_write_data = write_data;
+      ring_write_enable = write_enable;
+      if (!write_valid) begin
+        ring_write_position = reserved + POSITION_BITS'(at);
+        ring_write_data = '0;
+        for (int unsigned n = 0; n < BEATS; n++) begin
+          if (beat == 3'(n)) ring_write_data |= DATA_BITS'(inline_data >> (8 * BYTES * n));
+        end
+        for (int unsigned lane = 0; lane < BYTES; lane++) begin
+          ring_write_enable[lane] = at + 9'(lane) < 9'(inline_bytes);
+        end
+      end
+    end
+  end else begin : g_no_inline
+    assign inline_taken = 1'b0;
+    assign inline_news = '0;
+    assign ring_write_valid = write_valid;
+    assign ring_write_position = write_position;
+    assign ring_write_data = write_data;
+    assign ring_write_enable = write_enable;
+  end
+
   crosslane_byte_ring #(
       .DATA_BITS (DATA_BITS),
       .SIZE_BYTES(STAGING_BYTES)
   ) ring (
       .clk,
       .rst,
-      .write_valid,
-      .write_position,
-      .write_data,
-      .write_enable,
+      .write_valid(ring_write_valid),
+      .write_position(ring_write_position),
+      .write_data(ring_write_data),
+      .write_enable(ring_write_enable),
       .read_enable(feed_move),
       .read_position(taken - POSITION_BITS'(feed_take_back)),
       .read_data(feed_data)

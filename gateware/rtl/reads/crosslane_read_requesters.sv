@@ -15,6 +15,7 @@ module crosslane_read_requesters
     parameter int unsigned MAX_READ = 1024,
     parameter int unsigned STAGING_BYTES = 65536,
     parameter int unsigned BATCH = 16,
+    parameter bit PUSH = 0,
     parameter int unsigned TAG_BITS = 7,
     parameter int unsigned USE_BITS = 1,
     parameter int unsigned POSITION_BITS = 16,
@@ -44,6 +45,11 @@ module crosslane_read_requesters
     input logic [USE_BITS-1:0] fetch_use,
     output logic [POSITION_BITS-1:0] fetch_end,
     // verilator lint_on UNUSEDSIGNAL
+    // Data with descriptors.
+    input logic [H2C-1:0] inline_valid,
+    output logic [H2C-1:0] inline_taken,
+    input logic [H2C-1:0][5:0] inline_bytes,
+    input logic [H2C-1:0][8*INLINE_BYTES-1:0] inline_data,
     input logic data_begins,
     input logic [TAG_BITS-1:0] begin_tag,
     input logic [63:0] begin_address,
@@ -138,7 +144,8 @@ module crosslane_read_requesters
         .TAG_BITS     (TAG_BITS),
         .USE_BITS     (USE_BITS),
         .MAX_READ     (MAX_READ),
-        .STAGING_BYTES(STAGING_BYTES)
+        .STAGING_BYTES(STAGING_BYTES),
+        .PUSH         (PUSH)
     ) order (
         .clk,
         .rst,
@@ -148,6 +155,10 @@ module crosslane_read_requesters
         .begin_tag      (data_tag),
         .begin_use      (data_use),
         .begin_end      (ring_end[h]),
+        .inline_valid   (inline_valid[h]),
+        .inline_taken   (inline_taken[h]),
+        .inline_bytes   (inline_bytes[h]),
+        .inline_data    (inline_data[h]),
         .known_valid,
         .known_tag,
         .known_parity,

@@ -26,6 +26,7 @@ module crosslane_reads
     parameter int unsigned MAX_READ = 1024,  // bytes, to 4096
     parameter int unsigned STAGING_BYTES = 65536,  // ring behind each H2C channel
     parameter int unsigned BATCH = 16,  // descriptors of a fetch
+    parameter bit PUSH = 0,  // descriptors may have their data with them
     // Receive buffer of the link's block: completions, and their data in units of 16 B; 0: no limit.
     parameter int unsigned COMPLETION_HEADER_CREDITS = 0,
     parameter int unsigned COMPLETION_DATA_CREDITS = 0,
@@ -46,6 +47,10 @@ module crosslane_reads
     input logic [H2C-1:0][12:0] read_bytes,  // none across 4 KiB
     input logic [H2C-1:0] read_relaxed,
     output logic [H2C-1:0] read_blocked,  // by tags, room, or the receive buffer
+    input logic [H2C-1:0] inline_valid,  // data with their descriptor, behind all reads
+    output logic [H2C-1:0] inline_taken,
+    input logic [H2C-1:0][5:0] inline_bytes,
+    input logic [H2C-1:0][8*INLINE_BYTES-1:0] inline_data,
     output logic [H2C-1:0] data_came,  // pulse: good data
     output logic [H2C-1:0] arrived_valid,  // in order
     output logic [H2C-1:0][12:0] arrived_bytes,
@@ -216,6 +221,7 @@ module crosslane_reads
       .MAX_READ     (MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .BATCH        (BATCH),
+      .PUSH         (PUSH),
       .TAG_BITS     (TAG_BITS),
       .USE_BITS     (USE_BITS),
       .POSITION_BITS(POSITION_BITS)

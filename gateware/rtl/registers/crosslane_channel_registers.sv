@@ -8,6 +8,7 @@ module crosslane_channel_registers
 #(
     parameter kind_e KIND = KIND_H2C,
     parameter bit HAS_PACKETS = 0,
+    parameter bit HAS_PUSH = 0,
     parameter bit IS_BARE = 0  // without rings, doorbell, status block and counters
 ) (
     input logic clk,
@@ -32,7 +33,8 @@ module crosslane_channel_registers
   crosslane_channel_block #(
       .IS_PEER(KIND == KIND_PEER),
       .IS_BARE(IS_BARE),
-      .HAS_PACKETS(HAS_PACKETS)
+      .HAS_PACKETS(HAS_PACKETS),
+      .HAS_PUSH(HAS_PUSH)
   ) registers (
       .*
   );
@@ -45,6 +47,8 @@ module crosslane_channel_registers
   always_comb begin
     in.control.run.hwclr = restart;
     in.doorbell.count.hwclr = restart;
+    in.doorbell.count.next = out.doorbell.count.value + 1'b1;
+    in.doorbell.count.we = HAS_PUSH && readings.line_taken;
     // A stopped channel ignores the doorbell; after a restart it does not, whatever state it
     // still shows.
     in.doorbell.count.swwe = readings.state != STATE_STOPPED || restart;
@@ -77,6 +81,8 @@ module crosslane_channel_registers
     in.packets.count.next = readings.packets;
     in.packets_dropped.count.next = readings.packets_dropped;
     in.packets_truncated.count.next = readings.packets_truncated;
+    in.pushed.count.next = readings.pushed;
+    in.pushes_dropped.count.next = readings.pushes_dropped;
   end
   always_comb begin
     settings = '0;

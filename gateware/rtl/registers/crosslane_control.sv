@@ -20,6 +20,7 @@ module crosslane_control
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,
     parameter bit PACKETS = 0,
+    parameter bit PUSH = 0,
     parameter int unsigned VECTORS = 8,
     localparam int unsigned CHANNELS = H2C + C2H + PEER,
     localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
@@ -59,6 +60,7 @@ module crosslane_control
     output user_settings_t user_settings,
     input user_readings_t user_readings,
     output logic reset_counters,
+    output logic access_held,
     // Descriptor tables of H2C 0 and of C2H 0.
     input logic [1:0] table_take,
     input logic [1:0][9:0] table_index,
@@ -86,6 +88,7 @@ module crosslane_control
       .FETCH_BATCH(FETCH_BATCH),
       .MEMORY(MEMORY),
       .PACKETS(PACKETS),
+      .PUSH(PUSH),
       .VECTORS(VECTORS)
   ) registers (
       .*

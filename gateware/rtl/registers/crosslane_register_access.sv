@@ -11,16 +11,17 @@
 //
 // A read of bytes of a double word is one of that double word. A read of a pair of double words,
 // aligned and whole, is two accesses, the low one first, and its completion stands a clock later.
-// Other reads that are answered: zero-length (a flush), and the apertures of the receive queues
-// (zeros, cut at Max_Payload_Size and at the read completion boundary). All others are refused. The
-// request stays at the input until it is answered, so the fields that the answer repeats need no
+// Other reads that are answered: zero-length (a flush), and those of the apertures of the receive
+// queues and of pushed descriptors (zeros, cut at Max_Payload_Size and at the read completion
+// boundary). All others are refused. The request stays at the input until it is answered, so the fields that the answer repeats need no
 // register.
 
 module crosslane_register_access
   import crosslane_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
-    parameter bit          HAS_LANES = 1     // BAR 1 exists
+    parameter bit          HAS_LANES = 1,    // BAR 1 exists
+    parameter bit          HAS_PUSH  = 0     // BAR 4 exists
 ) (
     input logic clk,
     input logic rst,
@@ -52,6 +53,7 @@ module crosslane_register_access
   localparam int unsigned INDEX_BITS = $clog2(DWS);
   localparam logic [2:0] REGISTERS_BAR = 3'd0;
   localparam logic [2:0] LANES_BAR = 3'd1;
+  localparam logic [2:0] PUSH_BAR = 3'd4;
 
   // Clocks of a read, as above; CUT is clock 4 again for each further completion.
   typedef enum logic [2:0] {
@@ -136,14 +138,14 @@ module crosslane_register_access
   logic has_bar;
 
   assign bar = s_request_header.bar;
-  assign has_bar = bar == REGISTERS_BAR || (HAS_LANES && bar == LANES_BAR);
+  assign has_bar = bar == REGISTERS_BAR || is_window;
   assign is_single = s_request_header.length_dw == 11'd1;
   assign is_flush = is_single && s_request_header.first_be == '0;
   assign is_pair = bar == REGISTERS_BAR && s_request_header.length_dw == 11'd2 &&
                    !s_request_header.address[2] && (&s_request_header.first_be) &&
                    (&s_request_header.last_be);
   assign is_register = is_pair || (bar == REGISTERS_BAR && is_single && !is_flush);
-  assign is_window = HAS_LANES && bar == LANES_BAR;
+  assign is_window = (HAS_LANES && bar == LANES_BAR) || (HAS_PUSH && bar == PUSH_BAR);
   assign is_refused = !(is_register || is_window || (is_flush && has_bar));
   assign tail_be = is_single ? s_request_header.first_be : s_request_header.last_be;
 
@@ -170,7 +172,7 @@ module crosslane_register_access
   logic [10:0] length;  // double words, except of an error
   logic [31:0] word, high_word;
 
-  if (HAS_LANES) begin : g_cuts
+  if (HAS_LANES || HAS_PUSH) begin : g_cuts
     // A completion carries all that remains, or ends at the last multiple of the read completion
     // boundary (128 bytes) that Max_Payload_Size allows.
     logic [12:0] most, cut;

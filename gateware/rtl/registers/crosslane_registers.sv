@@ -22,6 +22,7 @@ module crosslane_registers
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,  // the first channels reach the card's memory
     parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
+    parameter bit PUSH = 0,  // BAR 4 has a line for each channel
     parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
     // The core alone: without the user circuit's registers, and with only those channel registers
     // that descriptors from a port need.
@@ -59,6 +60,7 @@ module crosslane_registers
     // verilator lint_on UNUSEDSIGNAL
     output user_settings_t user_settings,
     output logic reset_counters,
+    output logic access_held,  // an access waits to be made
     // Descriptor tables of H2C 0 and of C2H 0: an entry two clocks after it is taken.
     output logic [1:0][127:0] table_entry,
     output logic [1:0] table_whole,
@@ -75,7 +77,8 @@ module crosslane_registers
 
   crosslane_register_access #(
       .DATA_BITS(DATA_BITS),
-      .HAS_LANES(LANES > 0)
+      .HAS_LANES(LANES > 0),
+      .HAS_PUSH (PUSH)
   ) access (
       .*
   );
@@ -90,7 +93,8 @@ module crosslane_registers
   localparam logic [15:0] TABLES = 16'h8000;  // 2 tables x 16 KiB
 
   logic is_moving;  // the access takes place in this clock
-  assign is_moving = access_valid && !access_wait;
+  assign is_moving   = access_valid && !access_wait;
+  assign access_held = access_valid && access_wait;
 
   // --- The engine ------------------------------------------------------------------------------
   crosslane_global_block_pkg::in_t global_in;
@@ -121,6 +125,7 @@ module crosslane_registers
     global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
     global_in.sizes.card_memory.next = MEMORY;
     global_in.sizes.packets.next = PACKETS;
+    global_in.sizes.push.next = PUSH;
     global_in.max_write.bytes.next = 16'(MAX_WRITE);
     global_in.max_read.bytes.next = 16'(MAX_READ);
     global_in.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
@@ -148,6 +153,7 @@ module crosslane_registers
     crosslane_channel_registers #(
         .KIND(KIND),
         .HAS_PACKETS(PACKETS && KIND != KIND_PEER && n == FIRST),
+        .HAS_PUSH(PUSH),
         .IS_BARE(BARE)
     ) registers (
         .*,

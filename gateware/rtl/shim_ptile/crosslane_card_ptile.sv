@@ -29,6 +29,7 @@ module crosslane_card_ptile
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
+    parameter bit PUSH = 0,
     localparam int unsigned SEGMENTS = DATA_BITS / 256
 ) (
     input logic clk,  // coreclkout_hip
@@ -126,7 +127,8 @@ module crosslane_card_ptile
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) card (
       .clk,
       .rst(engine_rst),
@@ -154,4 +156,9 @@ module crosslane_card_ptile
       .completion_timeout()
   );
 
+`ifndef SYNTHESIS
+  if (PUSH && WIDE_BARS) begin : g_push
+    $error("PUSH: not with WIDE_BARS");
+  end
+`endif
 endmodule

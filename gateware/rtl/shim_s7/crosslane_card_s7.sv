@@ -26,7 +26,8 @@ module crosslane_card_s7
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
-    parameter bit PACKETS = 0
+    parameter bit PACKETS = 0,
+    parameter bit PUSH = 0
 ) (
     input logic clk,  // user_clk_out
     input logic rst,  // user_reset_out
@@ -118,7 +119,8 @@ module crosslane_card_s7
       .VECTORS(VECTORS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) card (
       .clk,
       .rst(engine_rst),
@@ -146,4 +148,9 @@ module crosslane_card_s7
       .completion_timeout(cfg_err_cpl_timeout)
   );
 
+`ifndef SYNTHESIS
+  if (PUSH && WIDE_BARS) begin : g_push
+    $error("PUSH: not with WIDE_BARS");
+  end
+`endif
 endmodule

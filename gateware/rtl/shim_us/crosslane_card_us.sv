@@ -31,6 +31,7 @@ module crosslane_card_us
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
+    parameter bit PUSH = 0,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
     localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
@@ -163,7 +164,8 @@ module crosslane_card_us
       .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .PUSH(PUSH)
   ) card (
       .clk,
       .rst(engine_rst),

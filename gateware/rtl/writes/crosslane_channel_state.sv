@@ -40,6 +40,7 @@ module crosslane_channel_state
     input  logic                     busy,
     // Counters.
     input  logic                     tlp_begun,           // pulse
+    input  logic                     data_begun,          // pulse: data that no TLP asks for
     input  logic                     moved_valid,         // pulse
     input  logic              [12:0] moved_bytes,
     input  logic                     last_event,          // pulse: data came, a TLP was handed on
@@ -114,8 +115,8 @@ module crosslane_channel_state
 
   always_ff @(posedge clk) begin
     if (moved_valid) bytes <= bytes + 64'(moved_bytes);
-    if (tlp_begun) begin
-      tlps <= tlps + 1'b1;
+    if (tlp_begun) tlps <= tlps + 1'b1;
+    if (tlp_begun || data_begun) begin
       has_first <= 1'b1;
       if (!has_first) first <= time_i;
     end

@@ -15,7 +15,8 @@ module crosslane_write_channel
     parameter int unsigned BATCH = 16,
     parameter bit MEMORY = 0,
     parameter int unsigned MEMORY_BITS = 40,
-    parameter bit PACKETS = 0
+    parameter bit PACKETS = 0,
+    parameter bit PUSH = 0
 ) (
     input logic clk,
     input logic rst,
@@ -47,6 +48,9 @@ module crosslane_write_channel
     input logic fetch_failed,
     input error_e fetch_error,
     input logic [63:0] fetch_error_address,
+    // Its line of the push aperture.
+    input logic line_valid,
+    input line_write_t line_write,
     // Command port of the user circuit.
     input logic command_valid,
     output logic command_ready,
@@ -83,9 +87,9 @@ module crosslane_write_channel
     input logic m_memory_rlast
     // verilator lint_on UNUSEDSIGNAL
 );
-  logic descriptor_valid, descriptor_ready, posted;
+  logic descriptor_valid, descriptor_ready, posted, line_taken;
   descriptor_t descriptor;
-  logic [31:0] fetched;
+  logic [31:0] fetched, pushed, pushes_dropped;
   channel_readings_t channel_readings;
 
   crosslane_descriptors #(
@@ -95,7 +99,8 @@ module crosslane_write_channel
       .TABLE_ENTRIES((TABLE_ENTRIES > 0) ? TABLE_ENTRIES : 1),
       .BATCH(BATCH),
       .MAX_READ(MAX_READ),
-      .HAS_PACKETS(PACKETS)
+      .HAS_PACKETS(PACKETS),
+      .HAS_PUSH(PUSH)
   ) descriptors (
       .clk,
       .rst,
@@ -116,6 +121,11 @@ module crosslane_write_channel
       .fetched_valid,
       .fetched_ready,
       .fetched_data,
+      .line_valid,
+      .line_write,
+      .line_taken,
+      .pushed,
+      .pushes_dropped,
       .fetch_failed,
       .fetch_error,
       .fetch_error_address,
@@ -125,6 +135,8 @@ module crosslane_write_channel
       .descriptor_valid,
       .descriptor_ready,
       .descriptor,
+      .descriptor_inline(),
+      .inline_data(),
       .posted,
       .fetched
   );
@@ -132,6 +144,9 @@ module crosslane_write_channel
   always_comb begin
     readings = channel_readings;
     readings.fetched = fetched;
+    readings.line_taken = line_taken;
+    readings.pushed = pushed;
+    readings.pushes_dropped = pushes_dropped;
   end
 
   // Descriptors and feed as the channel sees them.

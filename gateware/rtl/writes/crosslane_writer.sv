@@ -349,6 +349,7 @@ module crosslane_writer
       .in_flight('0),
       .busy,
       .tlp_begun(taken && out.first && !out.is_record),
+      .data_begun(1'b0),
       .moved_valid(done_valid && done_data),
       .moved_bytes(done_bytes),
       .last_event(taken && out.last && !out.is_record),

@@ -68,7 +68,10 @@ module h2c_reads
       .packets(1'b0),
       .ends_room(1'b1),
       .read_ends_packet(),
-      .read_user()
+      .read_user(),
+      .descriptor_inline(1'b0),
+      .inline_valid(),
+      .inline_taken(1'b0)
   );
 
   crosslane_reads #(
@@ -80,6 +83,10 @@ module h2c_reads
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) reads (
+      .inline_valid(1'b0),
+      .inline_taken(),
+      .inline_bytes('0),
+      .inline_data('0),
       .failed_error(failed_errors),
       .m_h2c_header(headers),
       .fetch_valid(FETCH_PLACES'(0)),

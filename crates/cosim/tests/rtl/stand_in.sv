@@ -25,7 +25,8 @@ module crosslane_card
     parameter int unsigned VECTORS = 8,
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
-    parameter bit PACKETS = 0
+    parameter bit PACKETS = 0,
+    parameter bit PUSH = 0
 ) (
     input logic clk,
     input logic rst,

@@ -11,7 +11,7 @@ use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::{Field, ring_descriptor};
 
 use super::packets::{PacketCounters, PacketState};
-use super::push::Pushed;
+use super::push::Inline;
 use crate::kit::RegisterFile;
 
 /// Returns the largest power of two up to `value`; 1 for 0.
@@ -188,10 +188,10 @@ pub(super) struct Channel {
     pub begun: u32,
     /// Absolute number of the first descriptor of the last doorbell, and the time of that doorbell.
     posted_last: (u32, u64),
-    /// Descriptors fetched and not taken up, and when each arrived: up to two batches.
+    /// Descriptors fetched or pushed and not begun, and when each arrived: up to two batches.
     pub waiting: VecDeque<(Descriptor, u64)>,
-    /// Pushed descriptor, which is the next to be taken up. None is fetched meanwhile.
-    pub pushed: Option<Pushed>,
+    /// Number, absolute, of a pushed descriptor that waits with data in its line, and these.
+    pub inline: Option<(u32, Inline)>,
     /// Tags of descriptor fetches, in order.
     pub fetches: VecDeque<u16>,
     pub current: Option<Current>,
@@ -315,6 +315,12 @@ impl Channel {
         if (number.wrapping_sub(first) as i32) < 0 { 0 } else { since_ps }
     }
 
+    /// Returns the data of the next descriptor if they are in its line.
+    pub fn next_inline(&self) -> Option<&Inline> {
+        let next = self.inline.as_ref().filter(|(number, _)| *number == self.begun);
+        next.map(|(_, data)| data)
+    }
+
     /// Whether all work that it has begun is finished.
     pub fn has_finished(&self) -> bool {
         self.current.is_none()
@@ -433,7 +439,7 @@ impl Channel {
     /// Discards all work in progress.
     fn forget(&mut self) {
         self.waiting.clear();
-        self.pushed = None;
+        self.inline = None;
         self.fetches.clear();
         self.current = None;
         self.packet.record = None;

@@ -107,10 +107,10 @@ impl Engine {
     pub(super) fn begins_ps(&self, index: usize) -> Option<u64> {
         let channel = &self.channels[index];
         let since_ps = match channel.source()? {
-            DescriptorSource::Table | DescriptorSource::Ring if channel.pushed.is_some() => {
-                channel.pushed.as_ref()?.since_ps
-            }
             DescriptorSource::Table if channel.posted() != 0 => channel.posted_ps(channel.begun),
+            DescriptorSource::Ring if channel.next_inline().is_some() => {
+                return self.inline_ps(index);
+            }
             DescriptorSource::Ring => channel.waiting.front()?.1,
             DescriptorSource::CommandPort if self.command_waits(index) => self.command_since_ps(),
             DescriptorSource::Table | DescriptorSource::CommandPort => return None,
@@ -176,7 +176,6 @@ impl Engine {
         // Descriptors fetched earlier come first.
         if let Some(fault) = channel.fault
             && channel.waiting.is_empty()
-            && channel.pushed.is_none()
         {
             if channel.has_finished() {
                 self.stop(index, fault, now_ps);
@@ -198,8 +197,7 @@ impl Engine {
         {
             return;
         }
-        let pushed = channel.pushed.as_ref().filter(|_| from_host);
-        let inline = pushed.and_then(|pushed| pushed.inline);
+        let inline = channel.next_inline().filter(|_| from_host).copied();
         let (descriptor, origin) = self.next_descriptor(index);
         let can_be = (!descriptor.is_copied() || self.copies(index))
             && inline.is_none_or(|_| self.takes_inline(index, &descriptor))
@@ -256,10 +254,10 @@ impl Engine {
         }
         let table = self.table_of(index);
         let channel = &mut self.channels[index];
-        let fetched = match channel.pushed.take() {
-            Some(pushed) => Some(pushed.descriptor),
-            None => channel.waiting.pop_front().map(|(descriptor, _)| descriptor),
-        };
+        if channel.next_inline().is_some() {
+            channel.inline = None;
+        }
+        let fetched = channel.waiting.pop_front().map(|(descriptor, _)| descriptor);
         let descriptor = fetched.unwrap_or_else(|| {
             let places = u32::from(self.parameters.table_descriptors);
             let entry = (channel.begun % places) as usize;

@@ -17,40 +17,30 @@ pub const PUSH_BAR: usize = 4;
 pub const PUSH_BYTES: u64 = 4096;
 /// Bytes of a channel's line.
 const LINE_BYTES: u64 = push_line::BYTES as u64;
+/// Clocks before its first TLP in which a descriptor has been taken up, and is in the pipeline.
+const PIPELINE_CLOCKS: u32 = 6;
+/// Descriptors within such a block take one TLP, whatever the settings.
+const SINGLE_BYTES: u64 = 128;
 /// Most bytes of data in a line.
 const INLINE_BYTES: usize = push_line::DATA.bytes as usize;
 
 /// Data of a descriptor that has them in its line.
 pub(super) type Inline = [u8; INLINE_BYTES];
 
-/// Descriptor from a line, not taken up.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pushed {
-    pub descriptor: Descriptor,
-    pub inline: Option<Inline>,
-    /// Time of its arrival.
-    pub since_ps: u64,
-}
-
-impl Pushed {
-    /// Decodes a whole line.
-    fn from_line(line: &[u8], now_ps: u64) -> Self {
-        use ring_descriptor::control::{AWAIT_CREDIT, INTERRUPT, STATUS};
-        let bits = word(line, push_line::CONTROL);
-        let actions = INTERRUPT.put(control::INTERRUPT.get(bits))
-            | STATUS.put(control::STATUS.get(bits))
-            | AWAIT_CREDIT.put(control::AWAIT_CREDIT.get(bits));
-        let address = wide(word(line, push_line::ADDRESS_LOW), word(line, push_line::ADDRESS_HIGH));
-        let bytes = control::BYTES.get(bits);
-        let mut data = [0; INLINE_BYTES];
-        let from = push_line::DATA.base as usize;
-        data.copy_from_slice(&line[from..from + INLINE_BYTES]);
-        Self {
-            descriptor: Descriptor { address, card: 0, bytes, control: actions },
-            inline: (control::INLINE.get(bits) != 0).then_some(data),
-            since_ps: now_ps,
-        }
-    }
+/// Decodes a whole line: the descriptor, and its data if they are in the line.
+fn decoded(line: &[u8]) -> (Descriptor, Option<Inline>) {
+    use ring_descriptor::control::{AWAIT_CREDIT, INTERRUPT, STATUS};
+    let bits = word(line, push_line::CONTROL);
+    let actions = INTERRUPT.put(control::INTERRUPT.get(bits))
+        | STATUS.put(control::STATUS.get(bits))
+        | AWAIT_CREDIT.put(control::AWAIT_CREDIT.get(bits));
+    let address = wide(word(line, push_line::ADDRESS_LOW), word(line, push_line::ADDRESS_HIGH));
+    let bytes = control::BYTES.get(bits);
+    let mut data = [0; INLINE_BYTES];
+    let from = push_line::DATA.base as usize;
+    data.copy_from_slice(&line[from..from + INLINE_BYTES]);
+    let inline = (control::INLINE.get(bits) != 0).then_some(data);
+    (Descriptor { address, card: 0, bytes, control: actions }, inline)
 }
 
 impl Engine {
@@ -82,6 +72,7 @@ impl Engine {
             && !header.poisoned;
         let takes = self.takes_pushes(index);
         let places = self.places(index);
+        let in_pipeline = self.in_pipeline(index, now_ps);
         let channel = &mut self.channels[index];
         let posted = channel.doorbell.wrapping_add(1);
         if !takes || !is_whole || word(payload, push_line::POSTED) != posted {
@@ -92,15 +83,52 @@ impl Engine {
         // The ring has the descriptor, too: where it cannot be the next, the line is a doorbell.
         let has_room =
             places.is_some_and(|places| posted.wrapping_sub(channel.completed) <= places);
-        let is_next = channel.posted() == 0 && channel.fault.is_none() && has_room;
+        let is_next = channel.posted() == in_pipeline && channel.fault.is_none() && has_room;
+        let number = channel.doorbell;
         channel.post(posted, now_ps);
         channel.is_unchecked = true;
         if is_next {
-            channel.pushed = Some(Pushed::from_line(payload, now_ps));
+            let (descriptor, inline) = decoded(payload);
+            channel.waiting.push_back((descriptor, now_ps));
+            channel.inline = inline.map(|data| (number, data));
             channel.requested = posted;
             channel.counters.pushed = channel.counters.pushed.wrapping_add(1);
         }
         self.wake = true;
+    }
+
+    /// Returns the number of descriptors that have been taken up and have not begun their first
+    /// TLP.
+    fn in_pipeline(&self, index: usize, now_ps: u64) -> u32 {
+        let (channel, p) = (&self.channels[index], &self.parameters);
+        if channel.current.is_some() {
+            return 0;
+        }
+        let latency_ps = p.clocks_ps(p.request_latency_clocks.saturating_sub(PIPELINE_CLOCKS));
+        let mut taken_up = 0;
+        for (descriptor, since_ps) in &channel.waiting {
+            let number = channel.begun.wrapping_add(taken_up);
+            let is_inline = channel.inline.is_some_and(|(inline, _)| inline == number);
+            if is_inline || since_ps + latency_ps > now_ps {
+                break;
+            }
+            taken_up += 1;
+            // One at a time is cut into TLPs.
+            let place = descriptor.address % SINGLE_BYTES;
+            if place + u64::from(descriptor.bytes) > SINGLE_BYTES {
+                break;
+            }
+        }
+        taken_up
+    }
+
+    /// Returns the time at which the data in the line of a channel's next descriptor have been put
+    /// into the staging memory, a beat a clock.
+    pub(super) fn inline_ps(&self, index: usize) -> Option<u64> {
+        let (descriptor, since_ps) = self.channels[index].waiting.front()?;
+        let beats = descriptor.bytes.min(INLINE_BYTES as u32);
+        let clocks = beats.div_ceil(self.parameters.datapath_bytes);
+        Some(since_ps + self.parameters.clocks_ps(clocks))
     }
 
     /// Whether a channel takes descriptors from its line.
@@ -121,7 +149,7 @@ impl Engine {
     /// room as a read does.
     pub(super) fn must_wait_inline(&self, index: usize) -> bool {
         let channel = &self.channels[index];
-        if channel.pushed.as_ref().is_none_or(|pushed| pushed.inline.is_none()) {
+        if channel.next_inline().is_none() {
             return false;
         }
         let untaken = if channel.number == 0 { self.stream.length() } else { 0 };

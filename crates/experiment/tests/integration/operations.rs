@@ -105,7 +105,8 @@ fn pushed_operations_follow_from_constants_of_the_lab() {
     // The data begin in the line, for which they are copied.
     let inline = terms("inline data, pushed");
     assert_eq!(inline[0], part("call to the line", line + 48 * 1_000 / 8));
-    assert_eq!(inline[1], part("card, to the stream", 1_000 + 80_000));
+    // Its data take a clock for 8 B, of 1 ns.
+    assert_eq!(inline[1], part("card, to the stream", 1_000 + 80_000 + 6_000));
     assert_eq!(row(&rows, "inline data, pushed").bytes, 48);
     let write = terms("DMA write, pushed");
     assert_eq!(write[0], part("call to the line", line));
@@ -113,7 +114,7 @@ fn pushed_operations_follow_from_constants_of_the_lab() {
     // doorbell is 9 ns shorter than a line.
     let data = |what: &str| row(&rows, what).data_ps.unwrap();
     let found = ["DMA read, pushed", "inline data, pushed", "DMA write, pushed"].map(data);
-    assert_eq!(found.map(|ps| ps / 1_000), [727, 203, 499]);
+    assert_eq!(found.map(|ps| ps / 1_000), [727, 209, 499]);
     let fetch = terms("DMA read, ring")[1].1 + terms("DMA read, ring")[2].1;
     assert!(data("DMA read, ring") - found[0] > fetch - 10_000);
 }

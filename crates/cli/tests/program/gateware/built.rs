@@ -15,6 +15,8 @@ use crate::run::{assert_refused, json_of, number, run, run_well};
 const MOST_PS: f64 = 12_000.0;
 /// Largest difference of a rate.
 const MOST_OF_RATE: f64 = 0.01;
+/// The same of small operations, whose descriptors share the link with them.
+const MOST_OF_SMALL: f64 = 0.02;
 
 /// The only scenario of a run, in which nothing went wrong; standard error says how many clocks of
 /// the gateware were simulated.
@@ -92,6 +94,34 @@ fn latency_is_that_of_the_model_but_for_three_clocks() {
         let latency = |scenario: &Value| number(&scenario["latency"]["one_way"]["typical_ps"]);
         let (ours, theirs) = (latency(&model), latency(&gateware));
         assert!((theirs - ours).abs() <= MOST_PS, "{size} B to {to}: {theirs} ps, not {ours}");
+    }
+}
+
+/// Single operations, among them pushed descriptors and data in their lines; and rates of many.
+#[test]
+fn small_operations_are_those_of_the_model_but_for_three_clocks() {
+    let arguments = "bench operations --device lab:pciebench:crosslane --rounds 8 --json";
+    let (model, gateware) = (json_of(arguments), json_of(&format!("{arguments} --engine rtl")));
+    let rows = |json: &Value| json["rows"].as_array().expect("it has rows").clone();
+    let (ours, theirs) = (rows(&model), rows(&gateware));
+    assert_eq!(ours.len(), theirs.len());
+    let mut pushed = 0;
+    for (our, their) in ours.iter().zip(&theirs) {
+        assert_eq!(our["what"], their["what"]);
+        pushed += u32::from(our["what"].as_str().unwrap().ends_with(", pushed"));
+        let pairs = [&our["data_ps"], &our["done"]["typical_ps"]]
+            .into_iter()
+            .zip([&their["data_ps"], &their["done"]["typical_ps"]]);
+        for (a, b) in pairs {
+            let (a, b) = (number(a), number(b));
+            assert!((b - a).abs() <= MOST_PS, "{}: {b} ps, not {a}", our["what"]);
+        }
+    }
+    assert_eq!(pushed, 3);
+    let rates = |json: &Value| json["rates"].as_array().expect("it has rates").clone();
+    for (our, their) in rates(&model).iter().zip(&rates(&gateware)) {
+        let (a, b) = (number(&our["ps"]), number(&their["ps"]));
+        assert!((b / a - 1.0).abs() < MOST_OF_SMALL, "{}: {b} ps, not {a}", our["what"]);
     }
 }
 
@@ -175,6 +205,13 @@ fn tori_find_nothing_in_the_gateware() {
     for (what, least) in [("messages", 60), ("puts", 10), ("datagrams", 1_000), ("cuts", 3)] {
         assert!(report["tori"][what].as_u64() > Some(least), "{what}: {report}");
     }
+}
+
+/// Small transfers are pushed, some of them with their data.
+#[test]
+fn a_storm_of_pushed_descriptors_finds_nothing_in_the_gateware() {
+    let report = torture("0..12 --lab pciebench:crosslane");
+    assert_eq!((report["seeds"].as_u64(), report["failed"].as_u64()), (Some(12), Some(0)));
 }
 
 /// The source of a write channel is restarted in the middle of one of its TLPs: in 378 a lane under

@@ -14,6 +14,7 @@
 //!
 //! `CROSSLANE_SEEDS=17..18` chooses the random workloads.
 
+mod lines;
 mod rosta;
 mod seen;
 mod workload;
@@ -22,6 +23,7 @@ use std::ops::Range;
 
 use crosslane_driver::{ChannelKind, ChannelOptions, DescriptorSource};
 use crosslane_lab::EngineKind;
+use lines::Lines;
 use rosta::Rosta;
 use seen::{Part, Seen, Step};
 use workload::{Route, Where, Workload};
@@ -96,7 +98,8 @@ fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<
         };
         let mut largest = 0;
         for (at, (a, b)) in ours.iter().zip(theirs).enumerate() {
-            let (since, since_rtl) = ((a.time_ps - begin) as i64, (b.time_ps - begin_rtl) as i64);
+            let since = a.time_ps as i64 - begin as i64;
+            let since_rtl = b.time_ps as i64 - begin_rtl as i64;
             let difference = since_rtl - since;
             // TLPs that follow data are as late as the data.
             let moving = match source.part {
@@ -329,4 +332,28 @@ fn random_packets_are_the_same() {
 #[test]
 fn random_workloads_of_several_channels_are_the_same() {
     compare_random("of_several", Workload::random, Times::Rates);
+}
+
+/// Pushed descriptors, data in their lines, lines that are dropped, and doorbells among them.
+#[test]
+fn random_lines_are_the_same() {
+    compare_all(seeds().map(|seed| (format!("seed {seed}"), move || compare_lines(seed))));
+}
+
+fn compare_lines(seed: u64) -> Result<String, String> {
+    let lines = Lines::random(seed);
+    let (model, rtl) = (lines.run(EngineKind::Model), lines.run(EngineKind::Rtl));
+    if model.told != rtl.told {
+        let (ours, theirs) = (model.told.counts, rtl.told.counts);
+        return Err(format!("other data, or counts: {ours:?} of the model, {theirs:?}"));
+    }
+    let mut worst = Vec::new();
+    for (number, (ours, theirs)) in model.steps.iter().zip(&rtl.steps).enumerate() {
+        let step = compare_steps(ours, theirs, Times::Each, Where::Pushing.skp_ps());
+        let step = step.map_err(|difference| {
+            format!("step {number}, {:?}: {difference}", lines.steps.get(number))
+        })?;
+        worst.extend(step);
+    }
+    Ok(format!("{worst:?}"))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLPs of a lab's engines, sorted by their source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +11,15 @@ use crosslane_fabric::{DirectionId, LinkDirection};
 use crosslane_lab::Simulation;
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_regs::engine::{self, channel, user};
-use crosslane_regs::status_block;
+use crosslane_regs::{push_line, status_block};
 
+/// Size of the push aperture.
+const PUSH_BYTES: u64 = 4096;
 /// `rosta:crosslane` has one channel of each kind, each with four tags for descriptors.
 const KINDS: [ChannelKind; 3] = [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer];
 const FETCH_TAGS: u16 = 12;
 /// Tags of an engine, rounded up to a power of two: the bits above count its uses.
-const TAGS: u16 = 128;
+pub const TAGS: u16 = 128;
 
 /// Part of an engine that sends TLPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,20 +86,24 @@ pub struct Places {
     pub lanes: Vec<(u64, u64)>,
     /// Memory that C2H channels write to, and the address of interrupts.
     pub buffers: Vec<(u64, u64)>,
+    /// Tags of an engine, rounded up to a power of two.
+    pub tags: u16,
+    /// Base of the push aperture, if the engines have one.
+    pub push: Option<u64>,
 }
 
 impl Places {
     pub fn of(links: Vec<DirectionId>, bars: &[[(u64, u64); 2]], buffers: Vec<(u64, u64)>) -> Self {
         let registers = bars.iter().map(|bars| bars[0].0).collect();
         let lanes = bars.iter().map(|bars| bars[1]).collect();
-        Self { links, registers, lanes, buffers }
+        Self { links, registers, lanes, buffers, tags: TAGS, push: None }
     }
 
     fn source(&self, device: usize, header: &Header) -> Source {
         let at = header.address.0;
         let is_in = |(base, bytes): &(u64, u64)| at >= *base && at - base < *bytes;
         let part = match header.kind {
-            TlpKind::MemoryRead => match header.tag.0 % TAGS {
+            TlpKind::MemoryRead => match header.tag.0 % self.tags {
                 tag @ 0..FETCH_TAGS => Part::Descriptors((tag / 4) as u8),
                 _ => Part::Data(0),
             },
@@ -119,14 +125,33 @@ impl Places {
 
     /// Channel that a completion brings the last of the requested descriptors to.
     fn fetched(&self, header: &Header) -> Option<u8> {
-        let tag = header.tag.0 % TAGS;
+        let tag = header.tag.0 % self.tags;
         let is_last = u32::from(header.byte_count) <= header.payload_bytes();
         let fetches = header.kind == TlpKind::CompletionData && tag < FETCH_TAGS && is_last;
         fetches.then_some((tag / 4) as u8)
     }
 
+    /// Channel that a whole line of the push aperture is for.
+    fn line(&self, header: &Header) -> Option<u8> {
+        let offset = header.address.0.checked_sub(self.push?)?;
+        let is_whole = header.kind == TlpKind::MemoryWrite
+            && header.payload_bytes() == push_line::BYTES
+            && offset < PUSH_BYTES;
+        let lines = [engine::H2C.count, engine::C2H.count, engine::PEER.count];
+        let mut first = 0;
+        let number = offset / u64::from(push_line::BYTES);
+        let channel = lines.iter().position(|count| {
+            first += u64::from(*count);
+            number < first
+        });
+        channel.filter(|_| is_whole).map(|at| at as u8)
+    }
+
     /// Channel whose doorbell a write rings, or that a command or message is for.
     fn doorbell(&self, device: usize, header: &Header) -> Option<u8> {
+        if let Some(line) = self.line(header) {
+            return Some(line);
+        }
         let offset = header.address.0.checked_sub(self.registers[device])?;
         let arrays = [engine::H2C, engine::C2H, engine::PEER];
         let rings =
@@ -146,6 +171,8 @@ pub struct Step {
     pub tlps: BTreeMap<Source, Vec<Seen>>,
     /// First doorbell of each channel of each engine.
     pub doorbells: BTreeMap<(usize, u8), u64>,
+    /// Channels whose first doorbell was a line.
+    pub lines: BTreeSet<(usize, u8)>,
     /// Arrival of the first descriptors of each channel that fetches them.
     pub descriptors: BTreeMap<(usize, u8), u64>,
     /// Arrival of the last data that an engine had read.
@@ -159,6 +186,7 @@ impl Step {
     pub fn begin_ps(&self, source: &Source) -> Option<u64> {
         let doorbell = |at: u8| self.doorbells.get(&(source.device, at));
         let own = match source.part {
+            Part::Data(at) if self.lines.contains(&(source.device, at)) => doorbell(at),
             Part::Data(at) => self.descriptors.get(&(source.device, at)).or_else(|| doorbell(at)),
             Part::Descriptors(at) => doorbell(at),
             _ => None,
@@ -228,6 +256,10 @@ impl Recorder {
             if record.direction.heading == LinkDirection::Up {
                 step.tlps.entry(places.source(device, &header)).or_default().push(seen);
             } else if let Some(channel) = places.doorbell(device, &header) {
+                let is_first = !step.doorbells.contains_key(&(device, channel));
+                if is_first && places.line(&header).is_some() {
+                    step.lines.insert((device, channel));
+                }
                 step.doorbells.entry((device, channel)).or_insert(seen.end_ps);
             } else if let Some(channel) = places.fetched(&header) {
                 step.descriptors.entry((device, channel)).or_insert(seen.end_ps);

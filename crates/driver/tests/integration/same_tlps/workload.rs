@@ -60,6 +60,8 @@ pub enum Where {
     Buffer,
     /// `minimal`, as shipped, with no other engine.
     Minimal,
+    /// `pciebench:crosslane`, as shipped, whose engine has a push aperture.
+    Pushing,
 }
 
 impl Where {
@@ -69,6 +71,7 @@ impl Where {
         let (generation, width) = match self {
             Self::Rosta | Self::Buffer => (Generation::Gen2, 4),
             Self::Minimal => (Generation::Gen3, 4),
+            Self::Pushing => (Generation::Gen3, 8),
         };
         let rate = LinkRate { generation, width: Width::new(width).unwrap() };
         (rate.skp_rule().length_ticks / TICKS_PER_PS) as i64
@@ -256,6 +259,7 @@ impl Workload {
         let (lab, names) = match self.place {
             Where::Rosta | Where::Buffer => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
             Where::Minimal => ("minimal", &["card0"][..]),
+            Where::Pushing => ("pciebench:crosslane", &["nfp"][..]),
         };
         let mut lab = open(lab).unwrap().with_engines(kind);
         if self.place != Where::Minimal {
