@@ -95,6 +95,7 @@ module crosslane_h2c
   logic [31:0] last, next_last;  // bytes that are left, less one
   logic [11:0] gap;  // bytes up to the next multiple of the longest read, less one
   logic halting, stopping, is_inline, may_take_up;
+  logic reading_valid;  // reads are in progress
   error_e halting_error, stopping_error, descriptor_error;
 
   assign gap = ~address[11:0] & mask;
@@ -141,7 +142,7 @@ module crosslane_h2c
   end
 
   // --- Arrived bytes ---------------------------------------------------------------------------
-  logic reading_valid, complete, head_status, head_interrupt;
+  logic complete, head_status, head_interrupt;
   logic [31:0] head_bytes, moved;
   logic [31:0] sum, beyond;  // with bytes that are not in `moved`; what the head leaves of it
   logic is_short, all_moved;  // `sum` is `moved`
