@@ -19,7 +19,7 @@ import yosys  # noqa: E402
 from model import cache, sources  # noqa: E402
 from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 
-# What is made for a proof, from the gateware's folder.
+# Files of a proof, from the gateware's folder.
 FOLDER = "build/formal"
 
 # Module, clocks checked from reset, clocks of the induction (0: none).

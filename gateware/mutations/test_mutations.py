@@ -2,8 +2,8 @@
 """Bugs in the gateware that its tests must find.
 
 Each mutation of `*.toml` replaces a piece of text in a copy of `rtl/`; then the test that it names
-must fail: a copy that does not compile is an error here. CI runs the
-quick ones, `make test-gateware` all. A mutation that was found is remembered like a pass.
+must fail: a copy that does not compile is an error here. CI runs the quick ones, `make
+test-gateware` all. A mutation that was found is remembered like a pass.
 """
 
 import functools

@@ -334,7 +334,7 @@ async def lines_and_doorbells_are_mixed_at_will(dut):
                 if how == "both":
                     await channel.set("doorbell", channel.posted)
             await bus.wait(seed.choice([0, 0, 1, 5, 20, 200]))
-        # What is missing on one side.
+        # Parts that one side lacks.
         if len(expected) < written:
             count = written - len(expected)
             expected += bus.load(source, count)

@@ -44,7 +44,7 @@ pub struct Lines {
     pub steps: Vec<Work>,
 }
 
-/// What has been written, and each channel's counts of descriptors pushed and fetched, and of lines
+/// Bytes written, and each channel's counts of descriptors pushed and fetched, and of lines
 /// dropped.
 #[derive(PartialEq, Eq)]
 pub struct Told {
