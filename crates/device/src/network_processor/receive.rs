@@ -251,7 +251,7 @@ impl NetworkProcessor {
                 let key = Key { party: Party::Node(source), tag: datagram.header.tag };
                 self.match_up(key, link, datagram);
             }
-            Some(Hop::Link { link: next, channel }) if takes(next) => {
+            Some(Hop::Link { link: next, channel }) if next != link && takes(next) => {
                 let out = usize::from(next) * 8 + channel.index();
                 self.channels[out].through.push_back((link, datagram));
                 self.sendable(out);

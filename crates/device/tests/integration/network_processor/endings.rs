@@ -288,3 +288,18 @@ fn routed_data_that_lead_nowhere() {
     stand.assert_quiet();
     assert_eq!(stand.ended(&credit), Some((Status::Cancelled, 0)));
 }
+
+/// A node that takes itself for another does not send data back to where they came from.
+#[test]
+fn routed_data_do_not_turn_back() {
+    let mut stand = Stand::up(&[4]);
+    // As node 0 of three, node 1 has the path from 0 to 2 lead down: by the link from node 0.
+    stand.write(1, map::DIMENSIONS.at(0), map::torus_dimension::extent::SIZE.put(3));
+    let get = stand.ask(0, Ask::get(0, 0, 1, DATA, 6400).to(2));
+    stand.run();
+    assert_eq!(stand.ended(&get), Some((Status::Done, 6400)));
+    assert_eq!(stand.read(1, map::MISROUTED), 6400_u32.div_ceil(120));
+    assert_eq!(stand.read(1, map::FORWARDED), 0);
+    assert_eq!(stand.read(0, map::MISROUTED), 0);
+    stand.assert_quiet();
+}
