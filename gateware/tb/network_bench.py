@@ -212,12 +212,12 @@ class Pair:
                 host.taken.append(part(dut.event_request.value, 256, n).to_bytes(32, "little"))
             if datagrams >> n & 1:
                 link = part(dut.event_link.value, 3, n)
-                host.taken.append((link, part(dut.event_datagram.value, 41, n)))
+                host.taken.append((link, part(dut.event_datagram.value, 88, n)))
 
     def counters(self, number: int) -> dict[str, int]:
         """Counters of a node."""
-        names = ("waiting", "misrouted", "refused", "puts", "credits", "gets")
-        all_of = part(self.dut.counters.value, 192, number)
+        names = ("forwarded", "waiting", "misrouted", "refused", "puts", "credits", "gets")
+        all_of = part(self.dut.counters.value, 32 * len(names), number)
         return {name: part(all_of, 32, at) for at, name in enumerate(names)}
 
     @property
@@ -255,7 +255,7 @@ class Pair:
                     channel, label = arrived >> 9 & 7, arrived >> 12 & 0x1FFFFF
                     header, payload = way[1 - n][link, channel].popleft()
                     assert header >> 11 == label, (n, hex(header), hex(label))
-                    assert payload[-1] == arrived >> 33
+                    assert payload[-1] == arrived >> 33 & 0xFF
                     said = reference.deliver(link, header, payload)
                 for kind, address, data in said:
                     assert kind == "t"

@@ -7,6 +7,7 @@ import random
 from collections import deque
 
 import cocotb
+import pytest
 from network_bench import CREDITS as CREDITS_REGISTER
 from network_bench import (
     CREDITS_BASE,
@@ -29,15 +30,50 @@ from simulate import ALL, SEED, simulate
 from tlp_stream import Bench
 
 SIZES = {"links": 2, "credit_slots": 8, "channel_datagrams": 4}
+# Whether there are routed messages, in a torus of 3 x 2 nodes.
+ROUTED = bool(int(os.environ.get("ROUTED", "0")))
+NODES, OWN_NODE = 6, 1
+DIMENSIONS = ((0x40, 3 | 1 << 16), (0x44, 2))
 CONTROL = 0x10
-ARRIVED_BITS, WRITE_BITS = 41, 118
+ARRIVED_BITS, WRITE_BITS = 88, 118
 WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
-KIND_SHORT = 2
+KIND_SHORT, KIND_ROUTED = 2, 3
 
 
 def of_run() -> dict[str, int]:
     """The sizes of this simulation."""
     return {name: int(os.environ[name.upper()]) for name in SIZES}
+
+
+def is_here(header: int, payload: bytes) -> bool:
+    """Whether a datagram is a routed one for this node."""
+    source = int.from_bytes(payload[2:4], "little")
+    is_routed = header >> 11 & 3 == KIND_ROUTED and header >> 8 & 7 >= 6
+    return ROUTED and is_routed and source < NODES
+
+
+def arrived_of(slot: int, header: int, payload: bytes) -> int:
+    """A datagram as the engine sees it (arrived_t)."""
+    what = header >> 11 << 12 | (header >> 8 & 7) << 9 | slot
+    if not is_here(header, payload):
+        return what | payload[-1] << 33
+    word = int.from_bytes(payload[:8], "little")
+    index = word >> 32 & 0xFFFFFF
+    what = what & ~(0x1FFF << 20) | (index & 0x1FFF) << 20 | (word >> 56) << 33
+    return what | (word & 0xFFFFFFFF) << 41 | bool(index >> 13) << 86 | 1 << 87
+
+
+def in_order(writes: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Writes, with the notifications of a reset, which may have any order, by their addresses."""
+    found: list[tuple[int, bytes]] = []
+    ends: list[tuple[int, bytes]] = []
+    for write in writes:
+        if write[0] < DATA and write[1][2] == RESET:
+            ends.append(write)
+            continue
+        found += [*sorted(ends), write]
+        ends.clear()
+    return found + sorted(ends)
 
 
 class Engine:
@@ -80,8 +116,7 @@ class Engine:
             if waiting and not self.forget >> link & 1:
                 slot, header, payload = waiting[0]
                 valid |= 1 << link
-                what = payload[-1] << 33 | header >> 11 << 12 | (header >> 8 & 7) << 9 | slot
-                arrived |= what << ARRIVED_BITS * link
+                arrived |= arrived_of(slot, header, payload) << ARRIVED_BITS * link
         dut.arrived_valid.value, dut.arrived.value = valid, arrived
         dut.takes.value = ~self.forget & (1 << len(self.arrived)) - 1
         dut.forget.value, dut.forget_outcome.value = self.forget, self.outcome
@@ -126,8 +161,10 @@ class Engine:
             data = word.to_bytes(4, "little") + count.to_bytes(4, "little")
             self.writes.append((address, data))
             return
-        slot, channel, link, count = what >> 14, what >> 11 & 7, what >> 8 & 7, what & 0xFF
+        slot, channel, link, count = what >> 14 & 511, what >> 11 & 7, what >> 8 & 7, what & 0xFF
         payload = self.held.pop((link, channel, slot))
+        if what >> 23:
+            payload = payload[8:]
         self.free[link, channel].append(slot)
         if kind == WRITE_DATA:
             assert 1 <= count <= 128
@@ -145,8 +182,14 @@ class Engine:
         reference = Reference(**self.sizes)
         enable = (1).to_bytes(4, "little")
         controls = [LINK_CONTROL + 0x40 * link for link in range(len(self.arrived))]
-        for control in controls:
-            reference.store(0, control, enable)
+
+        def begin() -> None:
+            for register, value in DIMENSIONS if ROUTED else ():
+                reference.store(0, register, value.to_bytes(4, "little"))
+            for control in controls:
+                reference.store(0, control, enable)
+
+        begin()
         expected, reset = [], set()
         for event in self.events:
             if isinstance(event, bytes):
@@ -163,10 +206,9 @@ class Engine:
                     continue
                 reset.clear()
                 said = reference.store(0, CONTROL, enable)
-                for control in controls:
-                    reference.store(0, control, enable)
+                begin()
             expected += [(int(address, 16), bytes.fromhex(data)) for _, address, data in said]
-        found, wanted = joined(self.writes), joined(expected)
+        found, wanted = joined(in_order(self.writes)), joined(in_order(expected))
         for at, (one, other) in enumerate(zip(found, wanted, strict=False)):
             assert one == other, f"write {at}: {one}, expected {other}"
         assert len(found) == len(wanted)
@@ -184,6 +226,7 @@ async def begin(dut, which: str) -> tuple[Bench, Engine, random.Random]:
     """The engine after a reset."""
     seed = random.Random(f"{SEED} {which}")
     engine = Engine(dut, seed)
+    dut.torus.value = (1 << 34 | NODES << 16 | OWN_NODE) if ROUTED else 0
     bench = Bench(dut, [engine])
     engine.drive()
     await bench.reset(3)
@@ -201,16 +244,21 @@ class Traffic:
         """A key of few."""
         links = self.engine.sizes["links"]
         pick = self.seed.choice
-        return {"link": self.seed.randrange(links), "channel": pick([1, 6]), "tag": pick([0, 9])}
+        key = {"link": self.seed.randrange(links), "channel": pick([1, 6]), "tag": pick([0, 9])}
+        if ROUTED and self.seed.random() < 0.7:
+            return key | {"routed": 1, "channel": 6, "node": pick([0, 2, 3, 5])}
+        # Channels of routed messages have no others.
+        return key | {"channel": 1} if ROUTED and self.seed.random() < 0.9 else key
 
     def credit(self) -> None:
         """A credit of some runs; not all of it may be possible."""
         seed, key = self.seed, self.key()
         self.token = self.token % 0xFFFF + 1
         address, index, runs = DATA + seed.randrange(1 << 16), 0, seed.choice([1, 1, 2, 3])
+        unit = 120 if "routed" in key else 128
         for run in range(runs):
             is_last = run == runs - 1 and seed.random() < 0.97
-            count = 128 * seed.randrange(1, 4) if not is_last else seed.randrange(400)
+            count = unit * seed.randrange(1, 4) if not is_last else seed.randrange(400)
             fields = key | {"index": index, "last": int(is_last), "buffer": address}
             fields |= {"bytes": count, "token": self.token, "notify": NOTIFY + 8 * self.token}
             if seed.random() < 0.05:
@@ -227,13 +275,16 @@ class Traffic:
                         {"reserved": 1 << 31},
                         {"link": 7},
                         {"routed": 1, "channel": 6},
+                        {"routed": 1, "channel": 6, "node": OWN_NODE},
+                        {"routed": 1, "channel": 6, "node": NODES},
+                        {"routed": 1, "channel": 7},
                         {"token": self.token ^ 1},
                     ]
                 )
             self.engine.requests.append(request(**fields))
             self.asked = [*self.asked[-3:], fields]
             address += count + seed.randrange(200)
-            index += count // 128
+            index += count // unit
 
     def cancel(self) -> None:
         """A cancel of a credit that may be there."""
@@ -247,6 +298,16 @@ class Traffic:
         index = seed.choice([0, 0, 1, 1, 2, 3, seed.randrange(8192)])
         payload = seed.randbytes(127)
         payload += bytes([seed.choice([0, 1, 100, 127, 128, 200, 255, 255])])
+        if "routed" in key:
+            key["channel"] = seed.choice([6, 7])
+            kind = KIND_ROUTED
+            node = key["node"] if seed.random() < 0.97 else NODES
+            count = seed.choice([120, 120, 120, 1, 60, 0, 127])
+            place = seed.choice([index, index, index, index | 1 << 13 + seed.randrange(11)])
+            last = seed.random() < 0.3
+            word = OWN_NODE | node << 16 | place << 32 | count << 56 | last << 63
+            payload = word.to_bytes(8, "little") + payload[8:]
+            index = seed.choice([0, 0, index])
         header = key["channel"] << 8 | kind << 11 | key["tag"] << 13 | index << 19
         self.engine.deliver(key["link"], header, payload)
 
@@ -264,7 +325,7 @@ async def anything_is_as_in_the_model(dut):
         if seed.random() < 0.1:
             await bench.until(lambda: dut.idle.value, 2000)
             engine.forget |= 1 << seed.randrange(engine.sizes["links"])
-        await bench.until(lambda: not engine.forget, 20000)
+        await bench.until(lambda: not engine.forget, 40000)
     await bench.until(lambda: engine.is_idle, 20000)
     await bench.step(200)
     outcomes = engine.replay()
@@ -292,7 +353,7 @@ async def a_reset_ends_everything(dut):
 async def a_datagram_takes_seven_clocks(dut):
     """And a notification with the place of its credit three more."""
     bench, engine, _ = await begin(dut, "rate")
-    await bench.until(lambda: dut.idle.value, 1100)
+    await bench.until(lambda: dut.idle.value, 1400)
     fields = {"link": 0, "channel": 1, "tag": 5, "bytes": 128 * 100, "token": 1}
     engine.requests.append(request(**fields, notify=NOTIFY + 8))
     await bench.until(lambda: not engine.requests, 4000)
@@ -311,5 +372,7 @@ async def a_datagram_takes_seven_clocks(dut):
     engine.replay()
 
 
-def test_receive_engine():
-    simulate(__file__, "crosslane_receive_engine", {n.upper(): v for n, v in SIZES.items()})
+@pytest.mark.parametrize("routed", [0, 1])
+def test_receive_engine(routed):
+    sizes = {name.upper(): value for name, value in SIZES.items()}
+    simulate(__file__, "crosslane_receive_engine", sizes | {"ROUTED": routed})

@@ -17,7 +17,8 @@ module crosslane_get_engine
     parameter int unsigned MAX_READ = 512,  // bytes: power of two, 128 to 4096
     parameter int unsigned STAGING_BYTES = 4096,  // of a channel: power of two, 2 MAX_READ or more
     parameter int unsigned RECORDS = 32,  // reads of a channel: power of two to 256
-    parameter int unsigned TIMEOUT_CLOCKS = 12500000
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit ROUTED = 1'b0
 ) (
     input logic clk,
     input logic rst,
@@ -27,7 +28,16 @@ module crosslane_get_engine
     output logic quiet,  // no message, so no read under way
     input logic request_valid,
     output logic request_ready,
+    // Of a routed request the channel is that of the first hop and the tag its name here
+    // (crosslane_get_names); `is_lost`: no message may have it.
     input request_t request,
+    input logic [5:0] routed_tag,
+    input logic is_lost,
+    input torus_t torus,
+    output logic looked,  // pulses: a request has been looked at; it has begun a routed message
+    output logic begun,
+    output logic released,  // pulse: the routed message of this name has ended
+    output logic [5:0] released_name,
     input logic takes,  // the link takes datagrams
     // Level: all messages end with this outcome, and all data go; pulse: they have.
     input logic forget,
@@ -50,7 +60,9 @@ module crosslane_get_engine
     // Datagrams, to the link's queues. `room_more`: channels that take two.
     input logic [CHANNELS-1:0] room,
     input logic [CHANNELS-1:0] room_more,
-    output logic [CHANNELS-1:0] on_way,  // of those that it does not count yet
+    output logic [CHANNELS-1:0] on_way,  // of those that it does not count yet, and of two such
+    output logic [CHANNELS-1:0] on_way_more,
+    output logic [CHANNELS-1:0] waits,  // channels of those that would take room
     output logic m_valid,
     input logic m_ready,
     output logic [2:0] m_channel,
@@ -88,7 +100,8 @@ module crosslane_get_engine
 
   crosslane_get_messages #(
       .GET_SLOTS(GET_SLOTS),
-      .MAX_READ (MAX_READ)
+      .MAX_READ (MAX_READ),
+      .ROUTED   (ROUTED)
   ) messages_of_link (
       .idle  (messages_idle),
       .void_o(void_word),
@@ -175,9 +188,11 @@ module crosslane_get_engine
       .LANES(LANES),
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
-      .RECORDS(RECORDS)
+      .RECORDS(RECORDS),
+      .ROUTED(ROUTED)
   ) sender (
-      .empty (sender_empty),
+      .empty(sender_empty),
+      .own_node(torus.node),
       .void_i(void_word),
       .*
   );

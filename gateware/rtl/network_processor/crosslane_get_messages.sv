@@ -10,8 +10,9 @@ module crosslane_get_messages
   import crosslane_network_pkg::*;
   import crosslane_nget_pkg::*;
 #(
-    parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
-    parameter int unsigned MAX_READ  = 512
+    parameter int unsigned GET_SLOTS = 64,   // power of two, 2 to 256
+    parameter int unsigned MAX_READ  = 512,
+    parameter bit          ROUTED    = 1'b0
 ) (
     input  logic                       clk,
     input  logic                       rst,
@@ -23,6 +24,15 @@ module crosslane_get_messages
     input  logic                       request_valid,
     output logic                       request_ready,
     input  request_t                   request,
+    input  logic        [         5:0] routed_tag,
+    input  logic                       is_lost,
+    // verilator lint_off UNUSEDSIGNAL
+    input  torus_t                     torus,           // only some fields are used
+    // verilator lint_on UNUSEDSIGNAL
+    output logic                       looked,
+    output logic                       begun,
+    output logic                       released,
+    output logic        [         5:0] released_name,
     input  logic                       takes,           // the link takes datagrams
     // Level: all messages end with this outcome; pulse: they have.
     input  logic                       forget,
@@ -98,7 +108,18 @@ module crosslane_get_messages
   get_end_t end_1;
   // verilator lint_on UNUSEDSIGNAL
   outcome_e outcome;
-  logic is_bad;
+  logic is_bad, is_lost_1;
+  logic [ 5:0] routed_tag_1;
+  logic [13:0] asked_datagrams;
+
+  crosslane_request_check #(
+      .ROUTED(ROUTED)
+  ) check (
+      .clk,
+      .request  (asked),
+      .datagrams(asked_datagrams),
+      .is_bad
+  );
 
   get_message_t messages[512];
   get_message_t message_read;
@@ -197,7 +218,10 @@ module crosslane_get_messages
   assign exists = message.state != GET_NONE;
   assign is_ending = message.state == GET_ENDING;
   assign is_next = message.state == GET_OPEN && message.token == asked.token;
-  assign is_foreign = asked.routed || asked.link != link;
+  assign is_foreign = asked.routed ? !ROUTED || is_lost_1
+      : asked.link != link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL);
+  assign looked = step == LOADS && work == ON_REQUEST && asked.routed;
+  assign begun = is_accepted && !is_next && asked.routed;
   assign is_cancelled = asked.cancel && exists && !is_ending && message.token == asked.token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && exists;
@@ -235,8 +259,10 @@ module crosslane_get_messages
   assign push_channel = channel;
   assign push_done = bytes == '0;
   assign push_record = '{
+          is_routed: message.is_routed,
+          node: message.node,
           sequence_: message.sequence_,
-          tag: key[5:0],
+          tag: message.is_routed ? message.routed_tag : key[5:0],
           bytes: bytes,
           ends: ends_message
       };
@@ -265,6 +291,8 @@ module crosslane_get_messages
       (step == LOADS && work == ON_FORGET && message_read.state != GET_NONE &&
        message_read.state != GET_ENDING);
   assign frees = step == NOTIFIES && write_ready;
+  assign released = frees && message.is_routed;
+  assign released_name = key[5:0];
 
   always_comb begin
     void_o.write = begins_end || (is_accepted && !is_next);
@@ -310,19 +338,18 @@ module crosslane_get_messages
           key <= '0;
           is_forgetting <= 1'b1;
         end else if (takes_request) begin
-          work  <= ON_REQUEST;
+          work <= ON_REQUEST;
           asked <= request;
-          key   <= {request.channel, request.tag};
+          routed_tag_1 <= routed_tag;
+          is_lost_1 <= is_lost;
+          key <= {request.channel, request.tag};
         end else if (takes_read) begin
           work <= ON_READ;
           key  <= {index, oldest.tag};
         end
       end
 
-      READS: begin
-        is_bad <= is_impossible(asked);
-        step   <= LOADS;
-      end
+      READS: step <= LOADS;
 
       LOADS: begin
         // A request of another link has no message here, and is refused.
@@ -370,7 +397,7 @@ module crosslane_get_messages
           message.state <= asked.last ? GET_WHOLE : GET_OPEN;
           message.notify <= asked.notify[63:3];
           message.last <= place;
-          message.next_index <= 14'(asked.index) + asked.bytes[20:7] + 14'(asked.bytes[6:0] != '0);
+          message.next_index <= 14'(asked.index) + asked_datagrams;
           message.has_run <= 1'b1;
           stalled[channel] <= 1'b0;
           if (is_next) begin
@@ -382,6 +409,9 @@ module crosslane_get_messages
             end
           end else begin
             message.token <= asked.token;
+            message.is_routed <= ROUTED && asked.routed;
+            message.node <= ROUTED ? asked.node : '0;
+            message.routed_tag <= ROUTED ? routed_tag_1 : '0;
             message.sequence_ <= next_sequence[channel];
             message.first <= place;
             message.current <= place;

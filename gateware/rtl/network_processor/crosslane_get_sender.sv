@@ -15,6 +15,7 @@ module crosslane_get_sender
     parameter  int unsigned MAX_READ      = 512,
     parameter  int unsigned STAGING_BYTES = 4096,                   // of a channel
     parameter  int unsigned RECORDS       = 32,                     // of a channel: power of two
+    parameter  bit          ROUTED        = 1'b0,
     localparam int unsigned PLACE_BITS    = $clog2(STAGING_BYTES),
     localparam int unsigned POSITION_BITS = 3 + PLACE_BITS
 ) (
@@ -46,7 +47,10 @@ module crosslane_get_sender
     // To the link. `room_more`: channels that take two datagrams.
     input logic [CHANNELS-1:0] room,
     input logic [CHANNELS-1:0] room_more,
-    output logic [CHANNELS-1:0] on_way,  // channels of those it does not count yet
+    output logic [CHANNELS-1:0] on_way,  // channels of those it does not count yet, and of two such
+    output logic [CHANNELS-1:0] on_way_more,
+    output logic [CHANNELS-1:0] waits,  // channels of those that would take room
+    input logic [15:0] own_node,
     output logic m_valid,
     input logic m_ready,
     output logic [2:0] m_channel,
@@ -67,6 +71,8 @@ module crosslane_get_sender
   logic [CHANNELS-1:0] is_current, has_end, is_begun, abort_due;
   logic [CHANNELS-1:0][7:0] current;
   logic [CHANNELS-1:0][5:0] tags, abort_tags;
+  logic [CHANNELS-1:0] are_routed, abort_routed;
+  logic [CHANNELS-1:0][15:0] nodes, abort_nodes;
   logic [CHANNELS-1:0][12:0] indices;
   count_t [CHANNELS-1:0] available;
 
@@ -87,7 +93,7 @@ module crosslane_get_sender
   logic [CHANNELS-1:0] may_have;  // something to do
   get_record_t record_;
   logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
-  logic busy;
+  logic busy, begins;
 
   // A channel without a message and an ended read has nothing to do.
   always_comb begin
@@ -104,13 +110,14 @@ module crosslane_get_sender
   end
 
   assign record_ = records[{scan, head[scan][RECORD_BITS-1:0]}];
+  // While a datagram leaves the next one's bytes are found, so none waits for them.
   assign is_there = head[scan] != tail[scan] && is_done[{scan, head[scan][RECORD_BITS-1:0]}] &&
-      !(busy && channel == scan) && !(begins && index == scan);
+      !(begins && index == scan);
   assign record_void = forget || voids[{scan, record_.sequence_}];
   assign current_void = is_current[scan] && (forget || voids[{scan, current[scan]}]);
   assign drops_current = current_void && !abort_due[scan] && !(busy && channel == scan) &&
       !(begins && index == scan);
-  assign drops = is_there && !is_current[scan] && record_void;
+  assign drops = is_there && !is_current[scan] && record_void && !(busy && channel == scan);
   assign starts = is_there && !is_current[scan] && !record_void;
   assign adds = is_there && is_current[scan] && !current_void && !has_end[scan] &&
       record_.sequence_ == current[scan];
@@ -119,17 +126,21 @@ module crosslane_get_sender
   // --- A datagram of a channel, by turns ------------------------------------------------------
   logic [CHANNELS-1:0] can, chosen;
   logic [CHANNELS-1:0][1:0] sent;  // datagrams that the link does not count yet
-  logic begins, moves, issues_last, leaves, is_last;
+  logic moves, issues_last, leaves, is_last;
   logic [BEAT_BITS-1:0] at;
-  count_t base, rest;
+  count_t base, read_from, rest;
   logic [7:0] count, next_count, final_byte;
   label_t label, next_label;
+  logic next_routed, is_routed;
+  routing_word_t next_word, word;
+  logic [CHANNELS-1:0][7:0] full;  // bytes of the message in a datagram
+  logic [RING_READ_CLOCKS-1:0] valid;  // in the memory's pipeline
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      can[n] = (sent[n] == 2'd0) ? room[n] : (sent[n] == 2'd1) && room_more[n];
-      can[n] &= abort_due[n] || (is_current[n] && !forget &&
-                                 (has_end[n] || available[n] >= count_t'(PAYLOAD_BYTES)));
+      waits[n] = abort_due[n] || (is_current[n] && !forget &&
+                                  (has_end[n] || available[n] >= count_t'(full[n])));
+      can[n] = waits[n] && ((sent[n] == 2'd0) ? room[n] : (sent[n] == 2'd1) && room_more[n]);
     end
   end
 
@@ -146,19 +157,37 @@ module crosslane_get_sender
 
   assign begins = !busy && chosen != '0;
   assign rest = available[index];
-  assign is_last = has_end[index] && rest <= count_t'(PAYLOAD_BYTES);
-  assign next_count = (rest < count_t'(PAYLOAD_BYTES)) ? 8'(rest) : 8'(PAYLOAD_BYTES);
+  assign is_last = has_end[index] && rest <= count_t'(full[index]);
+  assign next_count = (rest < count_t'(full[index])) ? 8'(rest) : full[index];
+  assign next_routed = ROUTED && (abort_due[index] ? abort_routed[index] : are_routed[index]);
+  assign next_word = '{
+          is_last: abort_due[index] || is_last,
+          bytes: abort_due[index] ? '0 : 7'(next_count),
+          index: abort_due[index] ? '0 : 24'(indices[index]),
+          source: own_node,
+          destination: abort_due[index] ? abort_nodes[index] : nodes[index]
+      };
   always_comb begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      full[n] = 8'(PAYLOAD_BYTES);
+      if (ROUTED && are_routed[n]) full[n] = 8'(ROUTED_BYTES);
+    end
     next_label.index = indices[index];
     next_label.tag   = tags[index];
     next_label.kind  = KIND_MIDDLE;
     if (is_last) next_label.kind = (next_count == 8'(PAYLOAD_BYTES)) ? KIND_LAST : KIND_SHORT;
     if (abort_due[index]) next_label = '{index: '0, tag: abort_tags[index], kind: KIND_SHORT};
+    if (next_routed) begin
+      next_label.index = '0;
+      next_label.kind  = KIND_ROUTED;
+    end
   end
 
   assign issues_last   = busy && moves && at == '1;
   assign read_enable   = moves;
-  assign read_position = {channel, PLACE_BITS'(base + count_t'(32'(at) * LANES))};
+  // The routing word comes before the data.
+  assign read_from     = (ROUTED && is_routed) ? base - count_t'(ROUTING_BYTES) : base;
+  assign read_position = {channel, PLACE_BITS'(read_from + count_t'(32'(at) * LANES))};
 
   always_ff @(posedge clk) begin
     scan <= next_scan;
@@ -173,10 +202,12 @@ module crosslane_get_sender
 
     if (drops_current) begin
       is_current[scan] <= 1'b0;
-      is_begun[scan]   <= 1'b0;
-      abort_due[scan]  <= is_begun[scan] && !forget;
+      is_begun[scan] <= 1'b0;
+      abort_due[scan] <= is_begun[scan] && !forget;
       abort_tags[scan] <= tags[scan];
-      used_from[scan]  <= used_from[scan] + available[scan];
+      abort_routed[scan] <= are_routed[scan];
+      abort_nodes[scan] <= nodes[scan];
+      used_from[scan] <= used_from[scan] + available[scan];
     end
     if (pops) head[scan] <= head[scan] + 1'b1;
     if (drops) used_from[scan] <= used_from[scan] + count_t'(record_.bytes);
@@ -186,6 +217,8 @@ module crosslane_get_sender
       has_end[scan] <= record_.ends;
       current[scan] <= record_.sequence_;
       tags[scan] <= record_.tag;
+      are_routed[scan] <= record_.is_routed;
+      nodes[scan] <= record_.node;
       indices[scan] <= '0;
       available[scan] <= count_t'(record_.bytes);
     end
@@ -200,6 +233,8 @@ module crosslane_get_sender
       channel <= index;
       base <= used_from[index];
       label <= next_label;
+      is_routed <= next_routed;
+      word <= next_word;
       count <= next_count;
       final_byte <= next_count;
       if (abort_due[index]) begin
@@ -222,6 +257,14 @@ module crosslane_get_sender
       sent[n] <= sent[n] + 2'(begins && chosen[n]) - 2'(leaves && m_channel == 3'(n));
       if (forget) abort_due[n] <= 1'b0;
     end
+    if (!ROUTED) begin
+      are_routed <= '0;
+      abort_routed <= '0;
+      nodes <= '0;
+      abort_nodes <= '0;
+      is_routed <= 1'b0;
+      word <= '0;
+    end
     if (rst) begin
       scan <= '0;
       head <= '0;
@@ -237,7 +280,10 @@ module crosslane_get_sender
     end
   end
   always_comb begin
-    for (int unsigned n = 0; n < CHANNELS; n++) on_way[n] = sent[n] != '0;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      on_way[n] = sent[n] != '0;
+      on_way_more[n] = sent[n] > 2'd1;
+    end
   end
   assign empty = head == tail && is_current == '0 && abort_due == '0 && !busy && valid == '0;
 
@@ -248,12 +294,15 @@ module crosslane_get_sender
     logic [7:0]           count;
     logic [7:0]           final_byte;
     label_t               label;
+    logic                 is_routed;
+    routing_word_t        word;
   } beat_t;
-  logic [RING_READ_CLOCKS-1:0] valid;
   beat_t [RING_READ_CLOCKS-1:0] beats;
   beat_t out;
 
   assign out = beats[RING_READ_CLOCKS-1];
+  logic [31:0] end_at;  // of the data
+  assign end_at = 32'(out.count) + ((ROUTED && out.is_routed) ? ROUTING_BYTES : '0);
   assign m_valid = valid[RING_READ_CLOCKS-1];
   assign m_channel = out.channel;
   assign m_label = out.label;
@@ -263,7 +312,10 @@ module crosslane_get_sender
   always_comb begin
     m_data = (8 * LANES)'(read_data);
     for (int unsigned n = 0; n < LANES; n++) begin
-      if (32'(out.at) * LANES + n >= 32'(out.count)) m_data[8*n+:8] = '0;
+      if (32'(out.at) * LANES + n >= end_at) m_data[8*n+:8] = '0;
+    end
+    if (ROUTED && out.is_routed && 32'(out.at) < ROUTING_BYTES / LANES) begin
+      m_data = out.word[8*LANES*out.at+:8*LANES];
     end
     if (out.at == '1 && out.label.kind == KIND_SHORT) m_data[8*LANES-1-:8] = out.final_byte;
   end
@@ -273,7 +325,16 @@ module crosslane_get_sender
       valid <= {valid[RING_READ_CLOCKS-2:0], busy};
       beats <= {
         beats[RING_READ_CLOCKS-2:0],
-        beat_t'{at: at, channel: channel, count: count, final_byte: final_byte, label: label}
+        beat_t
+'{
+            at: at,
+            channel: channel,
+            count: count,
+            final_byte: final_byte,
+            label: label,
+            is_routed: is_routed,
+            word: word
+        }
       };
     end
     if (rst) valid <= '0;

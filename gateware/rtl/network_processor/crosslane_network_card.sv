@@ -27,7 +27,8 @@ module crosslane_network_card
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
-    parameter int unsigned REFRESH = 1598
+    parameter int unsigned REFRESH = 1598,
+    parameter int unsigned NODES = 0
 ) (
     input logic clk,
     input logic rst,
@@ -105,6 +106,8 @@ module crosslane_network_card
   logic [63:0] counts_address;
   logic [LINKS-1:0] enable, retrain;
   logic [LINKS-1:0][1:0] mode;
+  extent_t [DIMENSIONS-1:0] extents;
+  logic extents_written;
   assign busy_o = !quiet;
   network_counters_t counters;
   port_state_e [LINKS-1:0] state;
@@ -150,7 +153,8 @@ module crosslane_network_card
       .CREDIT_SLOTS(CREDIT_SLOTS),
       .GET_SLOTS(GET_SLOTS),
       .LANES(LANES),
-      .LANE_RATE(LANE_RATE)
+      .LANE_RATE(LANE_RATE),
+      .ROUTED(NODES != 0)
   ) registers (
       .access_address(access_address[11:2]),
       .reset_o(reset_pulse),
@@ -183,7 +187,8 @@ module crosslane_network_card
       .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
-      .REFRESH(REFRESH)
+      .REFRESH(REFRESH),
+      .NODES(NODES)
   ) processor (
       .reset_i(reset_pulse),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),

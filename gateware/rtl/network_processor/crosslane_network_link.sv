@@ -24,11 +24,13 @@ module crosslane_network_link
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
+    parameter bit ROUTED = 1'b0,
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WITHIN = $clog2(PUT_STRIDE / BYTES),
     localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS),
     localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
-    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7
+    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7,
+    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(PAYLOAD_BYTES / LANES)
 ) (
     input logic clk,
     input logic rst,
@@ -61,9 +63,16 @@ module crosslane_network_link
     output logic [CHANNELS-1:0][31:0] put_counts,
     output logic [CHANNELS-1:0] put_counted,
     // Gets: requests, reads, completions, notifications, as in crosslane_get_engine.
+    input torus_t torus,
     input logic request_valid,
     output logic request_ready,
     input request_t request,
+    input logic [5:0] routed_tag,
+    input logic is_lost,
+    output logic looked,
+    output logic begun,
+    output logic released,
+    output logic [5:0] released_name,
     output logic m_read_valid,
     input logic m_read_ready,
     output tlp_header_t m_read_header,
@@ -88,6 +97,26 @@ module crosslane_network_link
     input logic read_enable,
     input logic [POSITION_BITS-1:0] read_position,
     output logic [DATA_BITS-1:0] read_data,
+    // Datagrams on their way through, from buffers of this link and to its queues, as in
+    // crosslane_through.
+    output logic forgets,
+    input logic through_clear,
+    input logic through_enable,
+    input logic [THROUGH_BITS-1:0] through_position,
+    output logic [8*LANES-1:0] through_data,
+    input logic through_frees,
+    output logic through_frees_ready,
+    input logic through_frees_channel,
+    input logic [SLOT_BITS-1:0] through_frees_slot,
+    output logic [1:0] through_room,
+    input logic [1:0] through_on_way,
+    input logic [1:0] through_waits,
+    input logic through_begins,
+    input logic through_valid,
+    output logic through_ready,
+    input logic [2:0] through_channel,
+    input label_t through_label,
+    input logic [8*LANES-1:0] through_beat,
     // Of the transceivers, as in crosslane_link_port.
     output logic tx_enable,
     output logic tx_begins_word,
@@ -111,6 +140,7 @@ module crosslane_network_link
   assign begins = resets || (!enable && !is_disabled) || mode != mode_now ||
       (lanes_state == PORT_FAILED && !was_failed);
   assign forget = forgetting && !swept;
+  assign forgets = forgetting;
   assign quiet = !forgetting && !begins && gets_quiet;
   assign is_sink = mode_now == MODE_SINK;
   assign is_looped = mode_now == MODE_LOOPBACK;
@@ -125,7 +155,7 @@ module crosslane_network_link
     was_failed <= lanes_state == PORT_FAILED;
     if (forgotten) swept <= 1'b1;
     if (gets_forgotten) gets_swept <= 1'b1;
-    if (swept && gets_swept && !held) forgetting <= 1'b0;
+    if (swept && gets_swept && !held && through_clear) forgetting <= 1'b0;
     if (!forgetting && enable && !resets) is_disabled <= 1'b0;
     if (resets || !enable || mode != mode_now) is_disabled <= 1'b1;
     if (begins) begin
@@ -170,6 +200,9 @@ module crosslane_network_link
   logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
   logic [8*LANES-1:0] beat_data;
   logic [CHANNELS-1:0][9:0] delivered, freed;
+  logic place_frees;
+  logic [2:0] place_channel;
+  logic [SLOT_BITS-1:0] place_slot;
 
   assign core_rst = rst || forgetting || (end_rst && is_normal);
   assign far_channel_datagrams = is_looped ? 10'(CHANNEL_DATAGRAMS) : lanes_far_datagrams;
@@ -228,6 +261,8 @@ module crosslane_network_link
       .rx_error      (is_looped ? '0 : column_error),
       .rx_events     (column_events),
       .rx_set        (column_set),
+      .frees         (place_frees),
+      .frees_channel (place_channel),
       .in_error      (),
       .is_settled    (),
       .unacknowledged(),
@@ -236,29 +271,79 @@ module crosslane_network_link
       .*
   );
 
-  // --- Gets and puts: a datagram each, by turns -------------------------------------------------
+  // Places that the writer frees come first: it does not wait.
+  assign place_frees = frees || through_frees;
+  assign place_channel = frees ? frees_channel : {2'b11, through_frees_channel};
+  assign place_slot = frees ? frees_slot : through_frees_slot;
+  assign through_frees_ready = !frees;
+
+  // --- Puts, gets and what goes through: a datagram each, by turns --------------------------------
+  localparam int unsigned SOURCES = ROUTED ? 3 : 2;
   logic put_valid, put_ready, put_begins, get_valid, get_ready;
   logic [2:0] put_channel, get_channel;
   label_t put_label, get_label;
   logic [8*LANES-1:0] put_data, get_data;
   logic [CHANNELS-1:0] put_on_way, get_on_way;
-  logic is_within, get_turn, gets_go;
+  logic is_within;
+  logic [2:0] source, source_now;  // put, get, through
+  logic [SOURCES-1:0] source_valid, source_chosen;
   logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] s_at;
 
-  // Within a datagram the source stays; the other one is next.
-  assign gets_go = is_within ? get_turn : get_valid && (get_turn || !put_valid);
-  assign s_valid = gets_go ? get_valid : put_valid;
-  assign s_channel = gets_go ? get_channel : put_channel;
-  assign s_label = gets_go ? get_label : put_label;
-  assign s_data = gets_go ? get_data : put_data;
-  assign get_ready = gets_go && s_ready;
-  assign put_ready = !gets_go && s_ready;
+  assign source_valid = SOURCES'({through_valid, get_valid, put_valid});
+  crosslane_turn #(
+      .COUNT(SOURCES)
+  ) source_turn (
+      .clk,
+      .rst,
+      .valid (source_valid),
+      .taken ((s_valid && s_ready && s_at == '1) ? SOURCES'(source) : '0),
+      .chosen(source_chosen),
+      .index ()
+  );
+
+  // Within a datagram the source stays.
+  assign source = is_within ? source_now : 3'(source_chosen);
+  assign s_valid = (source & {through_valid, get_valid, put_valid}) != '0;
+  assign s_channel = source[2] ? through_channel : source[1] ? get_channel : put_channel;
+  assign s_label = source[2] ? through_label : source[1] ? get_label : put_label;
+  assign s_data = source[2] ? through_beat : source[1] ? get_data : put_data;
+  assign {through_ready, get_ready, put_ready} =
+      (source & {3{s_ready}}) | {ROUTED && forgetting, 2'b00};
 
   // A sink takes all, and counts it.
   logic [31:0] sunk;
   assign s_ready = core_ready || is_sink;
   assign room = core_room | {CHANNELS{is_sink}};
   assign room_more = core_room_more | {CHANNELS{is_sink}};
+
+  // Places of a queue that another source will take, or has taken, are not there. Gets and what goes
+  // through take turns: one is left for the other.
+  logic [CHANNELS-1:0] get_on_way_more, get_waits, get_room, get_room_more;
+  logic [1:0] is_gets_turn, through_leaves, get_leaves;
+  assign through_leaves = through_on_way | (through_waits & ~is_gets_turn);
+  assign get_leaves = get_on_way[7:6] | (get_waits[7:6] & is_gets_turn);
+
+  always_comb begin
+    get_room = room;
+    get_room_more = room_more;
+    for (int unsigned at = 0; at < 2; at++) begin
+      if (through_leaves[at]) begin
+        get_room[6+at] = room_more[6+at] && !(through_on_way[at] && through_waits[at]);
+        get_room_more[6+at] = 1'b0;
+      end
+      unique case ({
+        through_on_way[at], get_leaves[at]
+      })
+        2'b00: through_room[at] = room[6+at];
+        2'b01:
+        through_room[at] = room_more[6+at] && !(get_on_way[6+at] &&
+            (get_on_way_more[6+at] || (get_waits[6+at] && is_gets_turn[at])));
+        2'b10: through_room[at] = room_more[6+at];
+        default: through_room[at] = 1'b0;
+      endcase
+    end
+  end
+
   always_comb begin
     counters = core_counters;
     counters.sent += sunk;
@@ -268,12 +353,15 @@ module crosslane_network_link
     if (s_valid && s_ready) begin
       s_at <= s_at + 1'b1;
       is_within <= s_at != '1;
-      get_turn <= (s_at == '1) ? !gets_go : gets_go;
+      source_now <= source;
+      // Only routed datagrams have these channels.
+      if (s_channel >= ROUTED_CHANNEL) is_gets_turn[s_channel[0]] <= source[2];
     end
     sunk <= sunk + 32'(s_valid && is_sink && s_at == '1);
     if (core_rst) begin
       s_at <= '0;
       is_within <= 1'b0;
+      is_gets_turn <= '0;
     end
     if (rst || resets) sunk <= '0;
   end
@@ -285,25 +373,27 @@ module crosslane_network_link
       .TAGS(TAGS),
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .ROUTED(ROUTED)
   ) get_engine (
-      .idle      (),
-      .quiet     (gets_quiet),
-      .forget    (forgetting && !gets_swept),
-      .forgotten (gets_forgotten),
-      // A place that a put will take, or has taken, is not there.
-      .room      (put_begins ? '0 : room & ~put_on_way),
-      .room_more (put_begins ? '0 : room_more & ~put_on_way),
-      .on_way    (get_on_way),
-      .m_valid   (get_valid),
-      .m_ready   (get_ready || forgetting),
-      .m_channel (get_channel),
-      .m_label   (get_label),
-      .m_data    (get_data),
-      .accepted  (get_accepted),
-      .refused   (get_refused),
-      .unexpected(),
-      .timed_out (),
+      .idle       (),
+      .quiet      (gets_quiet),
+      .forget     (forgetting && !gets_swept),
+      .forgotten  (gets_forgotten),
+      .room       ((put_begins || through_begins) ? '0 : get_room & ~put_on_way),
+      .room_more  ((put_begins || through_begins) ? '0 : get_room_more & ~put_on_way),
+      .on_way     (get_on_way),
+      .on_way_more(get_on_way_more),
+      .waits      (get_waits),
+      .m_valid    (get_valid),
+      .m_ready    (get_ready || forgetting),
+      .m_channel  (get_channel),
+      .m_label    (get_label),
+      .m_data     (get_data),
+      .accepted   (get_accepted),
+      .refused    (get_refused),
+      .unexpected (),
+      .timed_out  (),
       .*
   );
 
@@ -314,12 +404,13 @@ module crosslane_network_link
       .SLOTS(PUT_SLOTS)
   ) put_window (
       .rst      (rst || resets),
+      .reserved (ROUTED && torus.is_there),
       .forget   (forgetting),
       .accepted (put_accepted),
       .refused  (put_refused),
       .counts   (put_counts),
       .counted  (put_counted),
-      .room     (room & ~get_on_way),
+      .room     (room & ~get_on_way & ~{through_on_way, 6'd0}),
       .on_way   (put_on_way),
       .begins   (put_begins),
       .m_valid  (put_valid),
@@ -333,12 +424,16 @@ module crosslane_network_link
   crosslane_receive_store #(
       .DATA_BITS(DATA_BITS),
       .LANES(LANES),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .ROUTED(ROUTED)
   ) store (
-      .rst      (core_rst),
-      .m_valid  (arrived_valid),
-      .m_ready  (arrived_ready),
-      .m_arrived(arrived),
+      .rst          (core_rst),
+      .frees        (place_frees),
+      .frees_channel(place_channel),
+      .frees_slot   (place_slot),
+      .m_valid      (arrived_valid),
+      .m_ready      (arrived_ready),
+      .m_arrived    (arrived),
       .*
   );
 endmodule

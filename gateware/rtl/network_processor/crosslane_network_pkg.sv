@@ -21,6 +21,9 @@ package crosslane_network_pkg;
   localparam int unsigned PUT_BYTES = CONTROL_BYTES + 128;
 
   localparam int unsigned MAX_LINKS = 8;
+  // Channel of routed messages, and from the edge of a ring on.
+  localparam logic [2:0] ROUTED_CHANNEL = 3'd6;
+  localparam logic [2:0] BEHIND_EDGE_CHANNEL = 3'd7;
   localparam int unsigned MAX_CHANNEL_DATAGRAMS = 512;
   localparam int unsigned MAX_CREDIT_SLOTS = 256;
   // Longest run of a message, and most datagrams of a message.
@@ -76,13 +79,61 @@ package crosslane_network_pkg;
     logic [2:0]  link;
   } request_t;
 
-  // A datagram of a receive buffer: its place, and all that says what it is.
+  // A datagram of a receive buffer: its place, and all that says what it is. `last_byte` of a routed
+  // one has of its routing word whether it is the last one, and how many bytes count.
   typedef struct packed {
-    logic [7:0]  last_byte;  // of the payload
-    logic [20:0] label;      // label_t of the link
+    logic        is_here;      // of a routed one: this node is its destination
+    logic        is_beyond;    // its index has more bits
+    logic [12:0] index;        // in the message
+    logic [15:0] source;       // nodes
+    logic [15:0] destination;
+    logic [7:0]  last_byte;    // of the payload
+    logic [20:0] label;        // label_t of the link
     logic [2:0]  channel;
-    logic [8:0]  slot;       // of the channel
+    logic [8:0]  slot;         // of the channel
   } arrived_t;
+  localparam int unsigned NEIGHBOUR_ARRIVED_BITS = 41;  // without what routed ones have
+
+  // The word before a routed payload (docs/network-processor.md, Get engine).
+  typedef struct packed {
+    logic        is_last;
+    logic [6:0]  bytes;
+    logic [23:0] index;
+    logic [15:0] source;
+    logic [15:0] destination;
+  } routing_word_t;
+  localparam int unsigned ROUTING_BYTES = 8;
+  localparam int unsigned ROUTED_BYTES = 120;  // of a message in each full routed datagram
+  localparam int unsigned DIMENSIONS = 4;
+  localparam int unsigned MAX_NODES = 65536;
+
+  // A dimension of a torus as in its register, and the torus of which this is a node.
+  typedef struct packed {
+    logic [15:0] position;
+    logic        is_open;
+    logic [14:0] size;
+  } extent_t;
+  typedef struct packed {
+    logic        is_there;  // more than one node
+    logic        is_new;    // not known yet
+    logic [16:0] nodes;
+    logic [15:0] node;      // this one
+  } torus_t;
+
+  // The next step of a routed datagram: `is_here`, else by a link if `has_link`, else none.
+  typedef struct packed {
+    logic       is_here;
+    logic       has_link;
+    logic [2:0] link;
+    logic       is_behind_edge;  // on channel 7, else 6
+  } hop_t;
+
+  // A place of a receive buffer.
+  typedef struct packed {
+    logic [2:0] link;
+    logic [2:0] channel;
+    logic [8:0] slot;
+  } place_t;
 
   // The key of a message between neighbours.
   typedef struct packed {
@@ -127,8 +178,8 @@ package crosslane_network_pkg;
     logic                 is_dropped;   // what comes belongs to a message without a credit
     progress_of_message_t dropped;
     logic                 waits;
-    logic [8:0]           head;         // slots of the datagrams that wait
-    logic [8:0]           tail;
+    place_t               head;         // places of the datagrams that wait
+    place_t               tail;
   } key_state_t;
 
   // Work for the writer, in order.
@@ -140,10 +191,11 @@ package crosslane_network_pkg;
   } write_kind_e;
 
   typedef struct packed {
+    logic       is_routed;  // the data begin behind the routing word
     logic [8:0] slot;
     logic [2:0] channel;
     logic [2:0] link;
-    logic [7:0] bytes;    // 1 to 128
+    logic [7:0] bytes;      // 1 to 128
   } write_of_data_t;
 
   typedef struct packed {
@@ -168,19 +220,19 @@ package crosslane_network_pkg;
     logic [31:0] refused;
     logic [31:0] misrouted;
     logic [31:0] waiting;    // datagrams without a credit, now
+    logic [31:0] forwarded;
   } network_counters_t;
 
-  // Whether no message may have this request, wherever it is (docs/network-processor.md, Requests).
+  // Whether a request breaks a rule that asks for no other length than its own.
   // verilator lint_off UNUSEDSIGNAL
-  function automatic logic is_impossible(request_t request);
+  function automatic logic is_impossible(request_t request, logic [13:0] datagrams,
+                                         logic has_full_datagrams);
     logic [64:0] behind;
-    logic [13:0] datagrams;
     // verilator lint_on UNUSEDSIGNAL
     logic breaks_length;
     behind = 65'(request.buffer) + 65'(request.bytes);
-    datagrams = request.bytes[20:7] + 14'(request.bytes[6:0] != '0);
-    breaks_length = request.last ? request.bytes == '0 && request.index != '0
-                                 : request.bytes == '0 || request.bytes[6:0] != '0;
+    breaks_length = request.last ? request.bytes == '0 && (request.index != '0 || request.routed)
+                                 : request.bytes == '0 || !has_full_datagrams;
     return breaks_length || request.bytes > MAX_RUN_BYTES ||
         15'(request.index) + 15'(datagrams) > MAX_DATAGRAMS ||
         (behind[64] && behind[63:0] != '0) ||
@@ -188,14 +240,15 @@ package crosslane_network_pkg;
   endfunction
 
   // Progress behind one more datagram.
-  function automatic progress_of_message_t progress_behind(progress_of_message_t progress,
-                                                           logic [12:0] index, logic is_last);
+  function automatic progress_of_message_t progress_behind(
+      progress_of_message_t progress, logic [12:0] index, logic is_beyond, logic is_last);
     progress_of_message_t next;
     next = progress;
     if (progress.taken != '1) next.taken = progress.taken + 1'b1;
     if (is_last) begin
       next.has_end   = 1'b1;
-      next.datagrams = 14'(index) + 1'b1;
+      // Of a message whose last index is beyond all others not so many ever come.
+      next.datagrams = is_beyond ? '0 : 14'(index) + 1'b1;
     end
     return next;
   endfunction

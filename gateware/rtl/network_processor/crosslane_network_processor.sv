@@ -26,7 +26,8 @@ module crosslane_network_processor
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
-    parameter int unsigned REFRESH = 1598
+    parameter int unsigned REFRESH = 1598,
+    parameter int unsigned NODES = 0  // of the largest torus: a power of two; 0: does not route
 ) (
     input logic clk,
     input logic rst,
@@ -39,6 +40,8 @@ module crosslane_network_processor
     input logic [15:0] first_session,
     input logic [63:0] counts_address,
     input logic counts_written,
+    input extent_t [DIMENSIONS-1:0] extents,  // of the torus, and a pulse when they have changed
+    input logic extents_written,
     output logic quiet,
     output network_counters_t counters,
     // TLPs.
@@ -76,11 +79,28 @@ module crosslane_network_processor
     output lane_counters_t [LINKS-1:0] lane_counters,
     output link_counters_t [LINKS-1:0] link_counters
 );
+  localparam bit ROUTED = NODES != 0;
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned LANE_BITS = $clog2(BYTES);
   localparam int unsigned WORD_BITS = APERTURE_BITS - LANE_BITS;
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
   localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7;
+
+  // --- Between the links ---------------------------------------------------------------------
+  localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(PAYLOAD_BYTES / LANES);
+  torus_t torus;
+  logic [LINKS-1:0] come_valid, come_ready;
+  arrived_t [LINKS-1:0] come;
+  logic hop_known;
+  hop_t hop;
+  logic [LINKS-1:0] forgets, through_clear, through_enable, through_frees, through_frees_ready;
+  logic [LINKS-1:0] through_frees_channel, through_begins, through_valid, through_ready, forwarded;
+  logic [LINKS-1:0][THROUGH_BITS-1:0] through_position;
+  logic [LINKS-1:0][8*LANES-1:0] through_data, through_beat;
+  logic [LINKS-1:0][SLOT_BITS-1:0] through_frees_slot;
+  logic [LINKS-1:0][1:0] through_room, through_on_way, through_waits;
+  logic [LINKS-1:0][2:0] through_channel;
+  label_t [LINKS-1:0] through_label;
 
   // --- Words of the apertures ----------------------------------------------------------------
   logic word_valid, word_ready, word_last;
@@ -119,8 +139,11 @@ module crosslane_network_processor
   localparam int unsigned STRIDE = REQUEST_STRIDE / BYTES;
   localparam int unsigned WITHIN = (STRIDE > 1) ? $clog2(STRIDE) : 1;
   localparam int unsigned GET_BITS = $clog2(GET_SLOTS);
-  logic is_get, get_found, get_space, get_valid, get_ready;
-  request_t found_get, get;
+  logic is_get, get_found, get_space, queued_get_valid, queued_get_ready, get_valid, get_ready;
+  logic is_lost, name_look;
+  logic [ 5:0] routed_tag;
+  logic [15:0] name_node;
+  request_t found_get, queued_get, get;
   logic is_credit, found, request_space, request_valid, request_ready, request_waits;
   logic queued_valid;
   request_t found_request, request;
@@ -191,30 +214,32 @@ module crosslane_network_processor
       .s_valid(get_found),
       .s_ready(get_space),
       .s_data (found_get),
-      .m_valid(get_valid),
-      .m_ready(get_ready),
-      .m_data (get),
+      .m_valid(queued_get_valid),
+      .m_ready(queued_get_ready),
+      .m_data (queued_get),
       .count  ()
   );
 
   // A request waits while the mode of its link changes.
   always_comb begin
-    request_waits = 1'b0;
+    // So does a routed one while the torus is not known.
+    request_waits = torus.is_new;
     for (int unsigned at = 0; at < LINKS; at++) begin
-      request_waits |= changes[at] && request.link == 3'(at);
+      request_waits |= changes[at] && request.link == 3'(at) && !(ROUTED && request.routed);
     end
   end
   assign request_valid = queued_valid && !request_waits;
 
   // To the get engine of its link; link 0's refuses those of links that are not there.
-  logic [LINKS-1:0] get_chosen, gets_ready, get_accepted, get_refused;
+  logic [LINKS-1:0] get_chosen, gets_ready, get_accepted, get_refused, looked, begun, released;
+  logic [LINKS-1:0][5:0] released_names;
   always_comb begin
     for (int unsigned at = 0; at < LINKS; at++) begin
       get_chosen[at] = get_valid && !changes[at] &&
           (get.link == 3'(at) || (at == 0 && 4'(get.link) >= 4'(LINKS)));
     end
-    get_ready = |(get_chosen & gets_ready);
   end
+  assign get_ready = |(get_chosen & gets_ready);
 
   // --- Links ---------------------------------------------------------------------------------
   localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS);
@@ -253,7 +278,8 @@ module crosslane_network_processor
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .REFRESH(REFRESH),
+        .ROUTED(ROUTED)
     ) network_link (
         .clk,
         .rst,
@@ -269,6 +295,13 @@ module crosslane_network_processor
         .request_valid(get_chosen[n]),
         .request_ready(gets_ready[n]),
         .request(get),
+        .torus,
+        .routed_tag,
+        .is_lost,
+        .looked(looked[n]),
+        .begun(begun[n]),
+        .released(released[n]),
+        .released_name(released_names[n]),
         .m_read_valid(m_read_valid[n]),
         .m_read_ready(m_read_ready[n]),
         .m_read_header(m_read_header[n]),
@@ -299,15 +332,33 @@ module crosslane_network_processor
         .put_refused(put_refused[n]),
         .put_counts(put_counts[n]),
         .put_counted(put_counted[n]),
-        .arrived_valid(arrived_valid[n]),
-        .arrived_ready(arrived_ready[n]),
-        .arrived(arrived[n]),
+        .arrived_valid(come_valid[n]),
+        .arrived_ready(come_ready[n]),
+        .arrived(come[n]),
         .frees(frees[n]),
         .frees_channel,
         .frees_slot,
         .read_enable,
         .read_position,
         .read_data(read_data[n]),
+        .forgets(forgets[n]),
+        .through_clear(through_clear[n]),
+        .through_enable(through_enable[n]),
+        .through_position(through_position[n]),
+        .through_data(through_data[n]),
+        .through_frees(through_frees[n]),
+        .through_frees_ready(through_frees_ready[n]),
+        .through_frees_channel(through_frees_channel[n]),
+        .through_frees_slot(through_frees_slot[n]),
+        .through_room(through_room[n]),
+        .through_on_way(through_on_way[n]),
+        .through_waits(through_waits[n]),
+        .through_begins(through_begins[n]),
+        .through_valid(through_valid[n]),
+        .through_ready(through_ready[n]),
+        .through_channel(through_channel[n]),
+        .through_label(through_label[n]),
+        .through_beat(through_beat[n]),
         .tx_enable(tx_enable[n]),
         .tx_begins_word(tx_begins_word[n]),
         .tx_words(tx_words[n]),
@@ -322,6 +373,113 @@ module crosslane_network_processor
     );
   end
 
+  // --- Datagrams that links have delivered, to the receive engine or to another link -------------
+  if (ROUTED) begin : g_routed
+    logic push, push_ready, push_behind_edge;
+    logic [2:0] push_link;
+    place_t push_place;
+    label_t push_label;
+
+    crosslane_router #(
+        .LINKS(LINKS),
+        .NODES(NODES)
+    ) router (
+        .written(extents_written),
+        .s_valid(come_valid),
+        .s_ready(come_ready),
+        .s_arrived(come),
+        .m_valid(arrived_valid),
+        .m_ready(arrived_ready),
+        .m_arrived(arrived),
+        .look(name_look),
+        .look_node(name_node),
+        .looked(hop_known),
+        .*
+    );
+
+    crosslane_through #(
+        .LINKS(LINKS),
+        .LANES(LANES),
+        .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+    ) through (
+        .forgetting(forgets),
+        .clear(through_clear),
+        .read_enable(through_enable),
+        .read_position(through_position),
+        .read_data(through_data),
+        .frees(through_frees),
+        .frees_ready(through_frees_ready),
+        .frees_channel(through_frees_channel),
+        .frees_slot(through_frees_slot),
+        .room(through_room),
+        .on_way(through_on_way),
+        .waits(through_waits),
+        .begins(through_begins),
+        .m_valid(through_valid),
+        .m_ready(through_ready),
+        .m_channel(through_channel),
+        .m_label(through_label),
+        .m_data(through_beat),
+        .*
+    );
+
+    crosslane_get_names #(
+        .LINKS(LINKS),
+        .GET_SLOTS(GET_SLOTS)
+    ) get_names (
+        .clk,
+        .rst(rst || reset_i || resetting),
+        .s_valid(queued_get_valid),
+        .s_ready(queued_get_ready),
+        .s_request(queued_get),
+        .m_valid(get_valid),
+        .m_ready(get_ready),
+        .m_request(get),
+        .m_tag(routed_tag),
+        .m_is_lost(is_lost),
+        .look(name_look),
+        .look_node(name_node),
+        .looked(looked != '0),
+        .begun(begun != '0),
+        .released,
+        .released_names,
+        .hop_known,
+        .hop
+    );
+  end else begin : g_neighbours
+    assign torus = '0;
+    assign arrived_valid = come_valid;
+    assign come_ready = arrived_ready;
+    assign arrived = come;
+    assign hop_known = 1'b0;
+    assign hop = '0;
+    assign through_clear = '1;
+    assign through_enable = '0;
+    assign through_position = '0;
+    assign through_frees = '0;
+    assign through_frees_channel = '0;
+    assign through_frees_slot = '0;
+    assign through_on_way = '0;
+    assign through_waits = '0;
+    assign through_begins = '0;
+    assign through_valid = '0;
+    assign through_channel = '0;
+    assign through_label = '0;
+    assign through_beat = '0;
+    assign forwarded = '0;
+    assign get_valid = queued_get_valid;
+    assign queued_get_ready = get_ready;
+    assign get = queued_get;
+    assign routed_tag = '0;
+    assign is_lost = 1'b1;
+    assign name_look = 1'b0;
+    assign name_node = '0;
+    logic unused;
+    assign unused = &{1'b0, extents, extents_written, hop_known, hop, forgets, through_data,
+                      through_frees_ready, through_room, through_ready, looked, begun, released,
+                      released_names, name_look, name_node};
+  end
+
   // --- Receive engine ------------------------------------------------------------------------
   logic engine_idle, engine_valid, engine_ready, refused, credited, misrouted;
   write_t engine_write;
@@ -330,7 +488,8 @@ module crosslane_network_processor
   crosslane_receive_engine #(
       .LINKS(LINKS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .CREDIT_SLOTS(CREDIT_SLOTS)
+      .CREDIT_SLOTS(CREDIT_SLOTS),
+      .ROUTED(ROUTED)
   ) engine (
       .idle(engine_idle),
       .write_valid(engine_valid),
@@ -440,7 +599,7 @@ module crosslane_network_processor
 
   // --- Counters ------------------------------------------------------------------------------
   assign quiet = !resetting && (&link_quiet) && engine_idle && !queued_valid && writes_idle &&
-      !write_valid && !queue_valid && !get_valid &&
+      !write_valid && !queue_valid && !queued_get_valid && !torus.is_new &&
       counts_due == '0;
 
   always_comb begin
@@ -458,12 +617,14 @@ module crosslane_network_processor
         put_refused
     ));
     counters.misrouted <= counters.misrouted + 32'(misrouted);
+    counters.forwarded <= counters.forwarded + 32'($countones(forwarded));
     if (rst || reset_i || resetting) begin
       counters.gets <= '0;
       counters.credits <= '0;
       counters.puts <= '0;
       counters.refused <= '0;
       counters.misrouted <= '0;
+      counters.forwarded <= '0;
     end
   end
 endmodule

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Registers of a network processor (registers/network_processor.rdl). Those of parts that are not
-// here read as 0: dimensions of a torus, tests of links.
+// here read as 0: tests of links, and without routing the dimensions of a torus.
 
 module crosslane_network_registers
   import crosslane_link_pkg::*;
@@ -12,27 +12,30 @@ module crosslane_network_registers
     parameter int unsigned CREDIT_SLOTS = 64,
     parameter int unsigned GET_SLOTS    = 64,
     parameter int unsigned LANES        = 8,
-    parameter int unsigned LANE_RATE    = 5    // in units of 0.5 Gb/s
+    parameter int unsigned LANE_RATE    = 5,    // in units of 0.5 Gb/s
+    parameter bit          ROUTED       = 1'b0
 ) (
-    input  logic                               clk,
-    input  logic                               rst,
-    input  logic                               access_valid,
-    input  logic                               access_write,
-    input  logic              [     11:2]      access_address,
-    input  logic              [     31:0]      access_data,
-    output logic              [     31:0]      read_data,              // the clock after
-    output logic                               reset_o,                // pulses
-    output logic                               counts_written,
-    output logic              [     63:0]      counts_address,
-    output logic              [LINKS-1:0]      enable,
-    output logic              [LINKS-1:0][1:0] mode,
-    output logic              [LINKS-1:0]      retrain,
-    input  logic                               quiet,
+    input logic clk,
+    input logic rst,
+    input logic access_valid,
+    input logic access_write,
+    input logic [11:2] access_address,
+    input logic [31:0] access_data,
+    output logic [31:0] read_data,  // the clock after
+    output logic reset_o,  // pulses
+    output logic counts_written,
+    output logic [63:0] counts_address,
+    output extent_t [DIMENSIONS-1:0] extents,
+    output logic extents_written,  // pulse: they have changed
+    output logic [LINKS-1:0] enable,
+    output logic [LINKS-1:0][1:0] mode,
+    output logic [LINKS-1:0] retrain,
+    input logic quiet,
     // verilator lint_off UNUSEDSIGNAL
-    input  network_counters_t                  counters,
-    input  port_state_e       [LINKS-1:0]      state,
-    input  logic              [LINKS-1:0][9:0] far_channel_datagrams,
-    input  link_counters_t    [LINKS-1:0]      link_counters           // not all are readable
+    input network_counters_t counters,
+    input port_state_e [LINKS-1:0] state,
+    input logic [LINKS-1:0][9:0] far_channel_datagrams,
+    input link_counters_t [LINKS-1:0] link_counters  // not all are readable
     // verilator lint_on UNUSEDSIGNAL
 );
   localparam logic [31:0] ID = 32'h4e4c_5243;
@@ -50,8 +53,12 @@ module crosslane_network_registers
   localparam logic [11:0] AT_CREDITS = 12'h024;
   localparam logic [11:0] AT_PUTS = 12'h028;
   localparam logic [11:0] AT_REFUSED = 12'h02c;
+  localparam logic [11:0] AT_FORWARDED = 12'h030;
   localparam logic [11:0] AT_MISROUTED = 12'h034;
   localparam logic [11:0] AT_WAITING = 12'h038;
+
+  // Dimensions, 4 apart.
+  localparam logic [11:0] AT_DIMENSIONS = 12'h040;
 
   // Registers of a link begin at 0x100, 0x40 apart.
   localparam logic [5:0] AT_LINK_CONTROL = 6'h00;
@@ -84,7 +91,9 @@ module crosslane_network_registers
     reset_o <= writes && address == AT_CONTROL && access_data[0];
     counts_written <= writes && address == AT_COUNTS_HIGH;
     retrain <= '0;
+    extents_written <= ROUTED && writes && address[11:4] == AT_DIMENSIONS[11:4];
     if (writes) begin
+      if (address[11:4] == AT_DIMENSIONS[11:4]) extents[address[3:2]] <= access_data;
       if (address == AT_COUNTS_LOW) counts_address[31:0] <= {access_data[31:6], 6'd0};
       if (address == AT_COUNTS_HIGH) counts_address[63:32] <= access_data;
       for (int unsigned at = 0; at < LINKS; at++) begin
@@ -99,7 +108,10 @@ module crosslane_network_registers
       counts_address <= '0;
       enable <= '0;
       mode <= '0;
+      extents <= '0;
+      extents_written <= ROUTED;
     end
+    if (!ROUTED) extents <= '0;
     if (rst) begin
       reset_o <= 1'b0;
       counts_written <= 1'b0;
@@ -132,9 +144,10 @@ module crosslane_network_registers
       AT_CREDITS: word = counters.credits;
       AT_PUTS: word = counters.puts;
       AT_REFUSED: word = counters.refused;
+      AT_FORWARDED: word = counters.forwarded;
       AT_MISROUTED: word = counters.misrouted;
       AT_WAITING: word = counters.waiting;
-      default: word = '0;
+      default: word = (address[11:4] == AT_DIMENSIONS[11:4]) ? extents[address[3:2]] : '0;
     endcase
   end
 

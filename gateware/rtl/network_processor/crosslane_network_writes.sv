@@ -62,7 +62,7 @@ module crosslane_network_writes
   } beat_t;
 
   // --- The write in progress -----------------------------------------------------------------
-  logic busy, is_free, moves, takes_write, takes_count, counts_first;
+  logic busy, ends, is_free, moves, takes_write, takes_count, counts_first;
   logic [COUNTS-1:0] next_count;
   logic [COUNT_BITS-1:0] count_index;
   write_kind_e kind;
@@ -97,10 +97,10 @@ module crosslane_network_writes
 
   // --- Its next TLP: up to a multiple of the payload size -------------------------------------
   logic [12:0] most, room;
-  logic [ 7:0] bytes;  // of the TLP
-  logic [ 7:0] beat;  // number of the next beat in it
+  logic [7:0] bytes;  // of the TLP
+  logic [7:0] beat;  // number of the next beat in it
   logic [10:0] offset;  // of the beat's lane 0, from the first double word
-  logic last, ends;
+  logic last;
   beat_t next;
 
   assign most = (size_bytes(
@@ -168,6 +168,9 @@ module crosslane_network_writes
     end
     if (takes_write || takes_count) begin
       from <= '0;
+      if (takes_write && s_write.kind == WRITE_DATA && s_data_work.is_routed) begin
+        from <= 7'(ROUTING_BYTES);
+      end
       beat <= '0;
     end
     if (rst) begin

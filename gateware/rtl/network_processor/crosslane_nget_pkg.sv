@@ -20,6 +20,9 @@ package crosslane_nget_pkg;
     get_state_e  state;
     outcome_e    outcome;     // of an ending message
     logic [15:0] token;
+    logic        is_routed;
+    logic [15:0] node;        // of a routed message: where it goes, and its tag
+    logic [5:0]  routed_tag;
     logic [60:0] notify;      // in units of 8 B
     logic [7:0]  sequence_;   // number of the message in its channel
     logic [7:0]  first;       // places of its runs: a list
@@ -62,8 +65,10 @@ package crosslane_nget_pkg;
 
   // A read, for the sender: so many bytes of a message, in the order of the channel.
   typedef struct packed {
+    logic        is_routed;
+    logic [15:0] node;       // of a routed message
     logic [7:0]  sequence_;
-    logic [5:0]  tag;
+    logic [5:0]  tag;        // of datagrams
     logic [12:0] bytes;
     logic        ends;       // the message
   } get_record_t;

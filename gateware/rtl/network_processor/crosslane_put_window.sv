@@ -22,6 +22,7 @@ module crosslane_put_window
     // Forgets datagrams and half-written slots; what has been forgotten has left.
     input  logic                         forget,
     input  logic                         takes,         // the link takes datagrams; else refused
+    input  logic                         reserved,      // channels 6 and 7 are for routed messages
     input  logic                         word_valid,
     input  logic   [SLOT_BITS-1:0]       word_slot,     // channel, slot of the channel
     input  logic   [   WITHIN-1:0]       word_within,
@@ -107,7 +108,8 @@ module crosslane_put_window
   // More than software may have on their way.
   assign is_full = COUNT'(tail[word_channel] - head[word_channel]) == COUNT'(SLOTS);
   assign ends = part_ends && is_there;
-  assign accepted = ends && is_possible && takes && !is_full;
+  assign accepted = ends && is_possible && takes && !is_full &&
+      !(reserved && word_channel >= ROUTED_CHANNEL);
   assign refused = ends && !accepted;
 
   always_comb begin

@@ -12,6 +12,7 @@ module crosslane_receive_engine
     parameter  int unsigned LINKS             = 1,                               // 1 to 8
     parameter  int unsigned CHANNEL_DATAGRAMS = 64,                              // of a link
     parameter  int unsigned CREDIT_SLOTS      = 64,
+    parameter  bit          ROUTED            = 1'b0,
     localparam int unsigned LINK_BITS         = (LINKS > 1) ? $clog2(LINKS) : 1
 ) (
     input  logic                       clk,
@@ -22,6 +23,9 @@ module crosslane_receive_engine
     output logic                       request_ready,
     input  request_t                   request,
     input  logic     [LINKS-1:0]       takes,
+    // verilator lint_off UNUSEDSIGNAL
+    input  torus_t                     torus,           // known while requests come
+    // verilator lint_on UNUSEDSIGNAL
     // Datagrams delivered by each link.
     input  logic     [LINKS-1:0]       arrived_valid,
     output logic     [LINKS-1:0]       arrived_ready,
@@ -40,12 +44,17 @@ module crosslane_receive_engine
     output logic                       misrouted,
     output logic     [LINKS-1:0][12:0] waiting
 );
-  localparam int unsigned KEYS = LINKS * 512;
+  localparam int unsigned NEIGHBOUR_KEYS = LINKS * 512;
+  // Routed keys: of credits, of remainders, of datagrams that wait, and of what is looked at.
+  localparam int unsigned ROUTED_KEYS = 2 * CREDIT_SLOTS + 2 * LINKS * CHANNEL_DATAGRAMS + 2;
+  localparam int unsigned NUMBER_BITS = $clog2(ROUTED_KEYS);
+  localparam int unsigned KEYS = NEIGHBOUR_KEYS + (ROUTED ? ROUTED_KEYS : 0);
   localparam int unsigned KEY_BITS = $clog2(KEYS);
 
-  typedef enum logic [3:0] {
+  typedef enum logic [4:0] {
     CLEARS,     // the memory, after a reset
     IDLE,
+    FINDS,      // the number of a routed key
     READS,      // the key's word
     LOADS,
     REQUESTED,  // a request is looked at
@@ -58,33 +67,53 @@ module crosslane_receive_engine
     DROPS,      // a datagram
     ENDS,       // a notification of the credit
     FREES,      // its places
+    FILTERS,    // the next datagram that waits, of a link that goes or of another
+    FILTERED,
     STORES      // the key's word
   } step_e;
 
   typedef enum logic [1:0] {
     ON_REQUEST,
     ON_DATAGRAM,
-    ON_FORGET
+    ON_FORGET,
+    ON_OLDEST  // remainder of a routed key: one too many
   } work_e;
 
   step_e step;
   work_e work;
   message_key_t key;
+  logic is_routed_key;
+  logic [NUMBER_BITS-1:0] number;  // of a routed key
   key_state_t state;
   request_t asked;
   // The key has the rest of them.
   // verilator lint_off UNUSEDSIGNAL
   arrived_t came;
+  logic [2:0] came_link;
   label_t label;
   // verilator lint_on UNUSEDSIGNAL
   outcome_e outcome;
   logic has_link, is_bad;
+  logic [13:0] asked_datagrams;
+
+  crosslane_request_check #(
+      .ROUTED(ROUTED)
+  ) check (
+      .clk,
+      .request  (asked),
+      .datagrams(asked_datagrams),
+      .is_bad
+  );
 
   // --- Memories ------------------------------------------------------------------------------
   key_state_t keys[KEYS];
   key_state_t key_read;
-  logic [KEY_BITS-1:0] key_at;
-  assign key_at = KEY_BITS'(key);
+  logic [KEY_BITS-1:0] key_at, clear_at;
+  always_comb begin
+    key_at = KEY_BITS'(key);
+    if (ROUTED && is_routed_key) key_at = KEY_BITS'(NEIGHBOUR_KEYS) + KEY_BITS'(number);
+    if (step == CLEARS) key_at = clear_at;
+  end
 
   // verilator lint_off UNUSEDSIGNAL
   function automatic message_key_t key_of(logic [LINK_BITS-1:0] link, arrived_t datagram);
@@ -94,32 +123,99 @@ module crosslane_receive_engine
   endfunction
   // verilator lint_on UNUSEDSIGNAL
 
+  // All of a link goes; of routed keys only with a reset.
+  logic is_emptied, empties;
+  assign is_emptied = work == ON_FORGET && (!is_routed_key || forget_outcome == OUTCOME_RESET);
   always_ff @(posedge clk) begin
     key_read <= keys[key_at];
     if (step == CLEARS || (step == STORES && has_link)) begin
-      keys[key_at] <= (step == CLEARS || work == ON_FORGET) ? '0 : state;
+      keys[key_at] <= (step == CLEARS || empties) ? '0 : state;
     end
   end
 
+  // --- Routed keys ---------------------------------------------------------------------------
+  logic finds, key_found, numbers_ready, removes_key, stores, is_nothing;
+  logic [15:0] sought_node, which_node;
+  logic [5:0] sought_tag, which_tag;
+  logic [NUMBER_BITS-1:0] found_number, oldest;
+  logic [NUMBER_BITS:0] numbers_used;
+  logic adds_remainder, drops_remainder, remainders_ready, has_too_many;
+
+  assign is_nothing = empties || (state.state == CREDIT_NONE && !state.is_dropped && !state.waits);
+  // What a routed key has to do beside goes before.
+  assign stores = step == STORES && (!is_routed_key || (numbers_ready && remainders_ready));
+
+  if (ROUTED) begin : g_routed
+    crosslane_routed_keys #(
+        .KEYS(ROUTED_KEYS)
+    ) routed_keys (
+        .clk,
+        .rst,
+        .ready (numbers_ready),
+        .used  (numbers_used),
+        .find  (finds),
+        .node  (sought_node),
+        .tag   (sought_tag),
+        .found (key_found),
+        .number(found_number),
+        .remove(removes_key),
+        .which (number),
+        .which_node,
+        .which_tag
+    );
+
+    crosslane_remainders #(
+        .SLOTS(CREDIT_SLOTS),
+        .KEY_BITS(NUMBER_BITS)
+    ) remainders (
+        .clk,
+        .rst,
+        .ready  (remainders_ready),
+        .add    (adds_remainder),
+        .remove (drops_remainder),
+        .key    (number),
+        .clear  (step == STORES && is_routed_key && empties),
+        .is_over(has_too_many),
+        .oldest
+    );
+  end else begin : g_neighbours
+    assign numbers_ready = 1'b1;
+    assign numbers_used = '0;
+    assign key_found = 1'b0;
+    assign found_number = '0;
+    assign which_node = '0;
+    assign which_tag = '0;
+    assign remainders_ready = 1'b1;
+    assign has_too_many = 1'b0;
+    assign oldest = '0;
+    logic unused;
+    assign unused = &{1'b0, finds, sought_node, sought_tag, removes_key, adds_remainder,
+                      drops_remainder, torus, number};
+  end
+
   // --- Datagrams that wait -------------------------------------------------------------------
-  logic waits_now;
-  logic [7:0] head_byte;
-  logic [20:0] head_label;
-  logic [8:0] next_head;
+  logic waits_now, filters, has_filtered, is_kept;
+  arrived_t head_datagram;
+  place_t next_head, came_place, filtered_head, filtered_tail;
+
+  assign came_place = '{link: came_link, channel: came.channel, slot: came.slot};
+  // Those that stay become a list again.
+  assign filters = ROUTED && step == FILTERED;
+  assign is_kept = state.head.link != key.link;
 
   crosslane_receive_waiting #(
       .LINKS(LINKS),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .ROUTED(ROUTED)
   ) waiting_lists (
-      .datagram (came),
-      .head     (state.head),
-      .tail     (state.tail),
-      .add      (waits_now),
-      .append   (state.waits),
-      .remove   (step == FETCHED),
-      .last_byte(head_byte),
-      .label    (head_label),
-      .next     (next_head),
+      .link    (filters ? state.head.link : came_link),
+      .datagram(filters ? head_datagram : came),
+      .head    (state.head),
+      .tail    (filters ? filtered_tail : state.tail),
+      .add     (waits_now),
+      .append  (filters ? is_kept && has_filtered : waits_now && state.waits),
+      .remove  (step == FETCHED),
+      .next    (next_head),
       .*
   );
 
@@ -179,12 +275,14 @@ module crosslane_receive_engine
   logic is_next, is_cancelled, is_behind, is_taken, is_refused, is_down, is_misplaced, is_accepted;
 
   assign is_next = state.state == CREDIT_OPEN && state.token == asked.token;
-  assign is_cancelled = asked.cancel && !asked.routed && state.state != CREDIT_NONE &&
-      state.token == asked.token;
+  assign is_cancelled = asked.cancel && state.state != CREDIT_NONE && state.token == asked.token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && state.state != CREDIT_NONE;
-  assign is_refused = is_bad || !has_free || !has_link || asked.routed;
-  assign is_down = !takes[LINK_BITS'(key.link)];
+  assign is_refused = is_bad || !has_free || (asked.routed
+      ? !is_routed_key || asked.channel != ROUTED_CHANNEL || 17'(asked.node) >= torus.nodes ||
+        asked.node == torus.node
+      : !has_link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL));
+  assign is_down = !asked.routed && !takes[LINK_BITS'(key.link)];
   // Not behind the run before.
   assign is_misplaced = is_next && 14'(asked.index) != state.next_index;
   assign is_accepted = step == REQUESTED && !asked.cancel && !is_behind && !is_taken &&
@@ -206,29 +304,40 @@ module crosslane_receive_engine
   progress_of_message_t progress, dropped;
   logic [12:0] run_offset;  // of the datagram in its run, in datagrams
   logic [21:0] room;  // of the run behind it; negative: none
-  logic        is_short;
+  logic [19:0] byte_offset;
+  logic is_short, is_routed, is_lost, is_beyond;
 
   assign label = label_t'(came.label);
+  assign is_routed = ROUTED && came.is_here;
+  assign is_lost = label.kind == KIND_ROUTED && !is_routed;
   assign is_short = label.kind == KIND_SHORT;
-  assign is_last = label.kind != KIND_MIDDLE;
-  assign is_abort = is_short && came.last_byte == ABORT;
+  assign is_last = is_routed ? came.last_byte[7] : label.kind != KIND_MIDDLE;
+  assign is_abort = is_routed ? is_last && bytes == '0 : is_short && came.last_byte == ABORT;
   always_comb begin
     bytes = 8'd128;
-    if (is_short) bytes = is_abort ? '0 : (came.last_byte > 8'd127) ? 8'd127 : came.last_byte;
+    if (is_short) begin
+      bytes = (came.last_byte == ABORT) ? '0 : (came.last_byte > 8'd127) ? 8'd127 : came.last_byte;
+    end
+    if (is_routed) begin
+      bytes = {1'b0, came.last_byte[6:0]};
+      if (bytes > 8'(ROUTED_BYTES)) bytes = 8'(ROUTED_BYTES);
+    end
   end
-  assign progress = progress_behind(state.progress, label.index, is_last);
-  assign dropped = progress_behind(state.dropped, label.index, is_last);
+  assign is_beyond = ROUTED && came.is_beyond;
+  assign progress = progress_behind(state.progress, label.index, is_beyond, is_last);
+  assign dropped = progress_behind(state.dropped, label.index, is_beyond, is_last);
   assign run_offset = label.index - run.index;
-  assign room = 22'(run.bytes) - {2'd0, run_offset, 7'd0};
+  assign byte_offset = {run_offset, 7'd0} - (is_routed ? {4'd0, run_offset, 3'd0} : '0);
+  assign room = 22'(run.bytes) - {2'd0, byte_offset};
   always_comb begin
     fits = bytes;
-    if (room[21]) fits = '0;
+    if (room[21] || is_beyond) fits = '0;
     else if (22'(bytes) > room) fits = 8'(room);
   end
 
-  assign waits_now = step == CAME && label.kind != KIND_ROUTED && !state.is_dropped &&
+  assign waits_now = step == CAME && !is_lost && !state.is_dropped &&
       !(state.state == CREDIT_WHOLE && !state.waits);
-  assign misrouted = step == CAME && label.kind == KIND_ROUTED;
+  assign misrouted = step == CAME && is_lost;
 
   // --- Writes --------------------------------------------------------------------------------
   write_of_data_t data_work;
@@ -236,7 +345,13 @@ module crosslane_receive_engine
   logic own_valid;  // the request's own notification can be written
 
   assign own_valid = asked.notify != '0 && asked.notify[2:0] == '0;
-  assign data_work = '{slot: came.slot, channel: key.channel, link: key.link, bytes: fits};
+  assign data_work = '{
+          is_routed: is_routed,
+          slot: came.slot,
+          channel: came.channel,
+          link: came_link,
+          bytes: fits
+      };
   assign notification.token = (step == REFUSES) ? asked.token : state.token;
   assign notification.outcome = outcome;
   assign notification.bytes = (step == REFUSES) ? '0 : state.bytes;
@@ -248,7 +363,7 @@ module crosslane_receive_engine
     write.what = notification;
     if (step == TAKES) begin
       write.kind = (fits == '0) ? WRITE_DROP : WRITE_DATA;
-      write.address = run.address + 64'({run_offset, 7'd0});
+      write.address = run.address + 64'(byte_offset);
       write.what = WRITE_BITS'(data_work);
     end
     if (step == DROPS) begin
@@ -261,58 +376,108 @@ module crosslane_receive_engine
   // --- Steps ---------------------------------------------------------------------------------
   localparam logic [8:0] LAST_KEY = '1;
   logic [LINKS-1:0] touched;  // links with a request or datagram since all of them was forgotten
-  logic sweep_ends;
+  logic sweep_ends, leaves_remainder, was_nothing;
   logic [8:0] next_key;
-  assign next_key   = {key.channel, key.tag} + 1'b1;
-  assign sweep_ends = {key.channel, key.tag} == LAST_KEY;
+  assign next_key = {key.channel, key.tag} + 1'b1;
+  assign sweep_ends = is_routed_key ? number == NUMBER_BITS'(ROUTED_KEYS - 1)
+      : {key.channel, key.tag} == LAST_KEY && numbers_used == '0;
+  assign leaves_remainder = step == ENDS && write_ready && state.progress.taken != '0 &&
+      (outcome == OUTCOME_CANCELLED || outcome == OUTCOME_REFUSED);
+  assign adds_remainder = leaves_remainder && is_routed_key;
+  assign drops_remainder = is_routed_key && ((step == CAME && state.is_dropped &&
+      (is_abort || is_whole(
+      dropped
+  ))) || (step == LOADS && work == ON_OLDEST));
+  assign removes_key = stores && is_routed_key && is_nothing && !(work == ON_FORGET && was_nothing);
+
+  // The number of a key is sought with the work itself; in a sweep, while its word is there.
+  arrived_t next_came;
+  // verilator lint_off UNUSEDSIGNAL
+  label_t   next_label;  // only its tag
+  // verilator lint_on UNUSEDSIGNAL
+  logic asks_routed, is_new_routed, is_known, sought_again;
+  always_comb begin
+    next_came = '0;
+    for (int unsigned n = 0; n < LINKS; n++) if (chosen[n]) next_came |= arrived[n];
+  end
+  assign next_label = label_t'(next_came.label);
+  assign asks_routed = ROUTED && takes_request && request.routed && torus.is_there;
+  assign is_new_routed = ROUTED && takes_datagram && next_came.is_here;
+  assign is_known = key_read.state != CREDIT_NONE || key_read.is_dropped || key_read.waits;
+  assign sought_again = is_routed_key && step == LOADS &&
+      (work == ON_OLDEST || (work == ON_FORGET && is_known));
+  assign finds = asks_routed || is_new_routed || sought_again;
+  assign sought_node = sought_again ? which_node : asks_routed ? request.node : next_came.source;
+  assign sought_tag = sought_again ? which_tag : asks_routed ? request.tag : next_label.tag;
 
   always_ff @(posedge clk) begin
     forgotten <= '0;
     unique case (step)
       CLEARS: begin
-        key <= message_key_t'(12'(key) + 1'b1);
-        if (key_at == KEY_BITS'(KEYS - 1)) step <= IDLE;
+        clear_at <= clear_at + 1'b1;
+        if (clear_at == KEY_BITS'(KEYS - 1) && numbers_ready) step <= IDLE;
       end
 
       IDLE: begin
         datagrams_first <= takes_request || (datagrams_first && !takes_datagram);
         has_link <= 1'b1;
-        if (forgets && !touched[forget_index]) begin
+        is_routed_key <= asks_routed || is_new_routed;
+        if (forgets && !touched[forget_index] && numbers_used == '0) begin
           forgotten[forget_index] <= 1'b1;
         end else if (forgets) begin
           touched[forget_index] <= 1'b0;
           work <= ON_FORGET;
           key <= '{link: 3'(forget_index), channel: '0, tag: '0};
+          is_routed_key <= !touched[forget_index];
+          number <= '0;
           step <= READS;
         end else if (takes_request) begin
           work <= ON_REQUEST;
           asked <= request;
           key <= '{link: request.link, channel: request.channel, tag: request.tag};
-          has_link <= 4'(request.link) < 4'(LINKS);
-          for (int unsigned n = 0; n < LINKS; n++) touched[n] <= touched[n] | request.link == 3'(n);
-          step <= READS;
+          has_link <= asks_routed || 4'(request.link) < 4'(LINKS);
+          for (int unsigned n = 0; n < LINKS; n++) begin
+            touched[n] <= touched[n] || (!asks_routed && request.link == 3'(n));
+          end
+          step <= asks_routed ? FINDS : READS;
         end else if (takes_datagram) begin
           work <= ON_DATAGRAM;
-          touched[index] <= 1'b1;
-          came <= arrived[index];
-          key <= key_of(index, arrived[index]);
-          step <= READS;
+          if (!is_new_routed) touched[index] <= 1'b1;
+          came <= next_came;
+          came_link <= 3'(index);
+          key <= key_of(index, next_came);
+          step <= is_new_routed ? FINDS : READS;
         end
       end
 
-      READS: begin
-        is_bad <= is_impossible(asked);
-        step   <= LOADS;
+      FINDS: begin
+        number <= found_number;
+        if (key_found) step <= READS;
       end
 
+      READS: step <= LOADS;
+
       LOADS: begin
-        state <= (has_link && !(work == ON_REQUEST && asked.routed)) ? key_read : '0;
+        state <= (has_link && !(work == ON_REQUEST && asked.routed && !is_routed_key)) ? key_read
+                 : '0;
+        was_nothing <= key_read.state == CREDIT_NONE && !key_read.is_dropped && !key_read.waits;
+        has_filtered <= 1'b0;
+        empties <= is_emptied;
         unique case (work)
           ON_REQUEST:  step <= REQUESTED;
           ON_DATAGRAM: step <= CAME;
+          ON_OLDEST: begin
+            state.is_dropped <= 1'b0;
+            step <= STORES;
+          end
           default: begin
             outcome <= forget_outcome;
-            step <= (key_read.state != CREDIT_NONE) ? ENDS : STORES;
+            step <= STORES;
+            if (is_emptied) begin
+              if (key_read.state != CREDIT_NONE) step <= ENDS;
+            end else if (key_read.waits) begin
+              step <= FILTERS;
+            end
           end
         endcase
       end
@@ -320,9 +485,9 @@ module crosslane_receive_engine
       REQUESTED: begin
         if (asked.cancel) begin
           outcome <= OUTCOME_CANCELLED;
-          step <= is_cancelled ? ENDS : IDLE;
+          step <= is_cancelled ? ENDS : is_routed_key ? STORES : IDLE;
         end else if (is_behind) begin
-          step <= IDLE;
+          step <= is_routed_key ? STORES : IDLE;
         end else if (is_taken) begin
           outcome <= OUTCOME_TAKEN;
           step <= REFUSES;
@@ -335,7 +500,7 @@ module crosslane_receive_engine
           if (!is_misplaced) begin
             state.state <= asked.last ? CREDIT_WHOLE : CREDIT_OPEN;
             state.place <= free_place;
-            state.next_index <= 14'(asked.index) + asked.bytes[20:7] + 14'(asked.bytes[6:0] != '0);
+            state.next_index <= 14'(asked.index) + asked_datagrams;
           end
           if (!is_next) begin
             state.token <= asked.token;
@@ -349,7 +514,7 @@ module crosslane_receive_engine
 
       CAME: begin
         place <= state.place;
-        if (label.kind == KIND_ROUTED) begin
+        if (is_lost) begin
           step <= DROPS;
         end else if (state.is_dropped) begin
           state.dropped <= dropped;
@@ -357,8 +522,8 @@ module crosslane_receive_engine
           step <= DROPS;
         end else if (waits_now) begin
           state.waits <= 1'b1;
-          state.tail  <= came.slot;
-          if (!state.waits) state.head <= came.slot;
+          state.tail  <= came_place;
+          if (!state.waits) state.head <= came_place;
           step <= STORES;
         end else begin
           step <= SEEKS;
@@ -371,7 +536,7 @@ module crosslane_receive_engine
         if (is_abort) begin
           outcome <= OUTCOME_FAR_END;
           step <= DROPS;
-        end else if (run_now.index <= label.index) begin
+        end else if (run_now.index <= label.index || is_beyond) begin
           step <= TAKES;
         end
       end
@@ -389,19 +554,15 @@ module crosslane_receive_engine
       FETCHES: step <= FETCHED;
 
       FETCHED: begin
-        came <= '{
-            last_byte: head_byte,
-            label: head_label,
-            channel: key.channel,
-            slot: state.head
-        };
+        came <= head_datagram;
+        came_link <= state.head.link;
         state.head <= next_head;
         state.waits <= state.head != state.tail;
         place <= state.place;
         step <= SEEKS;
       end
 
-      REFUSES: if (write_ready || !own_valid) step <= IDLE;
+      REFUSES: if (write_ready || !own_valid) step <= is_routed_key ? STORES : IDLE;
 
       DROPS: begin
         if (write_ready) begin
@@ -415,8 +576,7 @@ module crosslane_receive_engine
         place <= state.place;
         if (write_ready) begin
           state.state <= CREDIT_NONE;
-          if ((outcome == OUTCOME_CANCELLED || outcome == OUTCOME_REFUSED) &&
-              state.progress.taken != '0) begin
+          if (leaves_remainder) begin
             state.is_dropped <= 1'b1;
             state.dropped <= state.progress;
           end
@@ -429,19 +589,50 @@ module crosslane_receive_engine
         if (run_now.is_first) step <= STORES;
       end
 
-      default: begin  // STORES
-        step <= IDLE;
-        if (work == ON_FORGET) begin
-          key <= '{link: key.link, channel: next_key[8:6], tag: next_key[5:0]};
-          if (sweep_ends) forgotten[LINK_BITS'(key.link)] <= 1'b1;
-          else step <= READS;
+      FILTERS: step <= FILTERED;
+
+      FILTERED: begin
+        step <= FILTERS;
+        state.head <= next_head;
+        if (is_kept) begin
+          has_filtered  <= 1'b1;
+          filtered_tail <= state.head;
+          if (!has_filtered) filtered_head <= state.head;
         end
-        outcome <= OUTCOME_NONE;
+        if (state.head == state.tail) begin
+          state.head <= has_filtered ? filtered_head : state.head;
+          state.tail <= is_kept ? state.head : filtered_tail;
+          state.waits <= has_filtered || is_kept;
+          step <= STORES;
+        end
+      end
+
+      default: begin  // STORES
+        if (stores) step <= IDLE;
+        if (stores && work == ON_FORGET) begin
+          if (is_routed_key) number <= number + 1'b1;
+          else key <= '{link: key.link, channel: next_key[8:6], tag: next_key[5:0]};
+          if (sweep_ends) begin
+            forgotten[LINK_BITS'(key.link)] <= 1'b1;
+          end else begin
+            // Routed keys come behind the link's own.
+            if (!is_routed_key && {key.channel, key.tag} == LAST_KEY) is_routed_key <= 1'b1;
+            step <= READS;
+          end
+        end else if (stores && is_routed_key && has_too_many && work != ON_OLDEST) begin
+          work   <= ON_OLDEST;
+          number <= oldest;
+          step   <= READS;
+        end
+        if (stores) outcome <= OUTCOME_NONE;
       end
     endcase
+    if (!ROUTED) is_routed_key <= 1'b0;
     if (rst) begin
       step <= CLEARS;
       key <= '0;
+      clear_at <= '0;
+      is_routed_key <= 1'b0;
       outcome <= OUTCOME_NONE;
       datagrams_first <= 1'b0;
       forgotten <= '0;

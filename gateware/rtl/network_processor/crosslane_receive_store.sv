@@ -11,16 +11,18 @@ module crosslane_receive_store
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned LANES = 8,  // of the link
     parameter int unsigned CHANNEL_DATAGRAMS = 64,  // power of two, 2 to 512
+    parameter bit ROUTED = 1'b0,
     localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES),
     localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
     localparam int unsigned PLACE_BITS = 3 + SLOT_BITS,
+    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + BEAT_BITS,
     localparam int unsigned POSITION_BITS = PLACE_BITS + $clog2(PAYLOAD_BYTES)
 ) (
     input  logic                              clk,
     input  logic                              rst,
     // From the link's end.
     // verilator lint_off UNUSEDSIGNAL
-    input  header_t                           header,         // its sequence number is unused
+    input  header_t                           header,            // its sequence number is unused
     // verilator lint_on UNUSEDSIGNAL
     input  logic                              beat_valid,
     input  logic     [    BEAT_BITS-1:0]      beat_index,
@@ -40,7 +42,13 @@ module crosslane_receive_store
     // Bytes of payloads, RING_READ_CLOCKS moves later.
     input  logic                              read_enable,
     input  logic     [POSITION_BITS-1:0]      read_position,
-    output logic     [    DATA_BITS-1:0]      read_data
+    output logic     [    DATA_BITS-1:0]      read_data,
+    // Beats of payloads of channels 6 and 7, a clock later.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                              through_enable,
+    input  logic     [ THROUGH_BITS-1:0]      through_position,
+    // verilator lint_on UNUSEDSIGNAL
+    output logic     [      8*LANES-1:0]      through_data
 );
   localparam int unsigned PLACES = CHANNELS * CHANNEL_DATAGRAMS;
 
@@ -89,32 +97,68 @@ module crosslane_receive_store
   );
 
   // --- Those delivered, in their order -------------------------------------------------------
-  arrived_t order[PLACES];
-  arrived_t arrived;
+  localparam int unsigned ORDER_BITS = ROUTED ? $bits(arrived_t) : NEIGHBOUR_ARRIVED_BITS;
+  logic [ORDER_BITS-1:0] order[PLACES];
+  // verilator lint_off UNUSEDSIGNAL
+  arrived_t arrived;  // between neighbours not all of it
+  label_t label;  // only its kind
+  // verilator lint_on UNUSEDSIGNAL
+  routing_word_t word;
   logic [7:0] last_byte;
   logic [PLACE_BITS:0] head, tail, head_next;
 
-  assign arrived.channel = header.channel;
-  assign arrived.slot = 9'(slot);
-  assign arrived.label = header.label;
-  assign arrived.last_byte = (beat_valid && beat_index == '1) ? beat_data[8*LANES-1-:8] : last_byte;
+  assign label = label_t'(header.label);
+  always_comb begin
+    arrived = '0;
+    arrived.channel = header.channel;
+    arrived.slot = 9'(slot);
+    arrived.label = header.label;
+    arrived.last_byte = (beat_valid && beat_index == '1) ? beat_data[8*LANES-1-:8] : last_byte;
+    if (ROUTED && label.kind == KIND_ROUTED) begin
+      arrived.last_byte = {word.is_last, word.bytes};
+      arrived.index = word.index[12:0];
+      arrived.is_beyond = word.index[23:13] != '0;
+      arrived.source = word.source;
+      arrived.destination = word.destination;
+    end
+  end
   assign head_next = head + (PLACE_BITS + 1)'(m_valid && m_ready);
 
   always_ff @(posedge clk) begin
     if (beat_valid && beat_index == '1) last_byte <= beat_data[8*LANES-1-:8];
     if (delivers) begin
-      order[tail[PLACE_BITS-1:0]] <= arrived;
+      order[tail[PLACE_BITS-1:0]] <= ORDER_BITS'(arrived);
       tail <= tail + 1'b1;
     end
     head <= head_next;
     // A datagram that finds none before it is told at once.
     m_valid <= head_next != tail || delivers;
-    m_arrived <= (head_next == tail) ? arrived : order[head_next[PLACE_BITS-1:0]];
+    m_arrived <= $bits(arrived_t)'(order[head_next[PLACE_BITS-1:0]]);
+    if (head_next == tail) m_arrived <= arrived;
     if (rst) begin
       head <= '0;
       tail <= '0;
       m_valid <= 1'b0;
     end
+  end
+
+  // --- What goes on to other links -----------------------------------------------------------
+  if (ROUTED) begin : g_through
+    logic [8*LANES-1:0] beats[1<<THROUGH_BITS];
+
+    always_ff @(posedge clk) begin
+      if (beat_valid && has_room && header.channel >= ROUTED_CHANNEL) begin
+        beats[{header.channel[0], slot, beat_index}] <= beat_data;
+      end
+      if (through_enable) through_data <= beats[through_position];
+      // The routing word is in front.
+      if (beat_valid && 32'(beat_index) < ROUTING_BYTES / LANES) begin
+        word[8*LANES*beat_index+:8*LANES] <= beat_data;
+      end
+    end
+  end else begin : g_neighbours
+    assign word = '0;
+    assign through_data = '0;
   end
 
 `ifndef SYNTHESIS

@@ -1,57 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Datagrams that wait for a credit: those of a key are a list through their places in the receive
-// buffers. The ends of the lists are with the keys.
+// buffers. The ends of the lists are with the keys. Those of a routed key are in buffers of any
+// link.
 
 module crosslane_receive_waiting
   import crosslane_network_pkg::*;
 #(
     parameter int unsigned LINKS             = 1,
-    parameter int unsigned CHANNEL_DATAGRAMS = 64  // of a link
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,   // of a link
+    parameter bit          ROUTED            = 1'b0
 ) (
-    input  logic                           clk,
-    input  logic                           rst,
+    input  logic                       clk,
+    input  logic                       rst,
     // Only some bits are used.
     // verilator lint_off UNUSEDSIGNAL
-    input  message_key_t                   key,        // of all that follows
-    input  arrived_t                       datagram,
-    input  logic         [      8:0]       head,
-    input  logic         [      8:0]       tail,
+    input  logic     [      2:0]       link,           // of the datagram
+    input  arrived_t                   datagram,
+    input  place_t                     head,
+    input  place_t                     tail,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic                           add,        // the datagram waits
-    input  logic                           append,     // with `add`: behind the tail
-    input  logic                           remove,     // the head waits no longer
+    input  logic                       add,            // the datagram waits
+    input  logic                       append,         // it comes behind the tail
+    input  logic                       remove,         // the head waits no longer
     // A clock later: the head, and the slot of the one behind it.
-    output logic         [      7:0]       last_byte,
-    output logic         [     20:0]       label,
-    output logic         [      8:0]       next,
-    input  logic         [LINKS-1:0]       forgotten,  // none of the link waits
-    output logic         [LINKS-1:0][12:0] waiting     // datagrams of each link
+    output arrived_t                   head_datagram,
+    output place_t                     next,
+    input  logic     [LINKS-1:0]       forgotten,      // none of the link waits
+    output logic     [LINKS-1:0][12:0] waiting         // datagrams of each link
 );
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
   localparam int unsigned PLACES = LINKS * 8 * CHANNEL_DATAGRAMS;
   localparam int unsigned PLACE_BITS = $clog2(PLACES);
   typedef struct packed {
+    logic        is_routed;
+    logic        is_beyond;
     logic [7:0]  last_byte;
     logic [20:0] label;
   } kept_t;
+  // Between neighbours the link and channel are those of the list.
+  localparam int unsigned KEPT_BITS = ROUTED ? $bits(kept_t) : $bits(kept_t) - 2;
+  localparam int unsigned BEHIND_BITS = ROUTED ? $bits(place_t) : 9;
 
-  kept_t kept[PLACES];
-  logic [8:0] behind[PLACES];
+  logic [  KEPT_BITS-1:0] kept  [PLACES];
+  logic [BEHIND_BITS-1:0] behind[PLACES];
   logic [PLACE_BITS-1:0] place, head_place, tail_place;
+  place_t own, head_1;
+  // verilator lint_off UNUSEDSIGNAL
+  kept_t own_kept;  // between neighbours not all of it
+  // verilator lint_on UNUSEDSIGNAL
+  kept_t head_kept;
+  logic [KEPT_BITS-1:0] head_read;
+  logic [BEHIND_BITS-1:0] next_read;
 
-  assign place = PLACE_BITS'({key.link, key.channel, SLOT_BITS'(datagram.slot)});
-  assign head_place = PLACE_BITS'({key.link, key.channel, SLOT_BITS'(head)});
-  assign tail_place = PLACE_BITS'({key.link, key.channel, SLOT_BITS'(tail)});
+  function automatic logic [PLACE_BITS-1:0] place_of(place_t at);
+    return PLACE_BITS'({at.link, at.channel, SLOT_BITS'(at.slot)});
+  endfunction
+
+  assign own = '{link: link, channel: datagram.channel, slot: datagram.slot};
+  assign own_kept = '{
+          is_routed: datagram.is_here,
+          is_beyond: datagram.is_beyond,
+          last_byte: datagram.last_byte,
+          label: datagram.label
+      };
+  assign place = place_of(own);
+  assign head_place = place_of(head);
+  assign tail_place = place_of(tail);
 
   always_ff @(posedge clk) begin
-    {last_byte, label} <= kept[head_place];
-    next <= behind[head_place];
-    if (add) kept[place] <= '{last_byte: datagram.last_byte, label: datagram.label};
-    if (add && append) behind[tail_place] <= datagram.slot;
+    head_1 <= head;
+    head_read <= kept[head_place];
+    next_read <= behind[head_place];
+    if (add) kept[place] <= KEPT_BITS'(own_kept);
+    if (append) behind[tail_place] <= BEHIND_BITS'(own);
     for (int unsigned n = 0; n < LINKS; n++) begin
-      if (key.link == 3'(n)) waiting[n] <= waiting[n] + 13'(add) - 13'(remove);
+      waiting[n] <= waiting[n] + 13'(add && link == 3'(n)) - 13'(remove && head.link == 3'(n));
       if (rst || forgotten[n]) waiting[n] <= '0;
     end
+  end
+
+  assign head_kept = $bits(kept_t)'(head_read);
+  always_comb begin
+    head_datagram = '0;
+    head_datagram.is_here = head_kept.is_routed;
+    head_datagram.is_beyond = head_kept.is_beyond;
+    head_datagram.last_byte = head_kept.last_byte;
+    head_datagram.label = head_kept.label;
+    head_datagram.channel = head_1.channel;
+    head_datagram.slot = head_1.slot;
+    next = ROUTED ? place_t'(next_read) : '{
+        link: head_1.link,
+        channel: head_1.channel,
+        slot: 9'(next_read)
+    };
   end
 endmodule

@@ -151,6 +151,8 @@ module network_pair
         .first_session(first_session[n]),
         .counts_address(counts_address[n]),
         .counts_written(counts_written[n]),
+        .extents('0),
+        .extents_written(1'b0),
         .quiet(quiet[n]),
         .counters(counters[n]),
         .s_rx_valid(rx_valid[n]),

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// How many datagrams a request's run has, and whether it breaks a rule, wherever the other runs of
+// its message are. Known two clocks after the request.
+
+module crosslane_request_check
+  import crosslane_network_pkg::*;
+#(
+    parameter bit ROUTED = 1'b0  // routed requests are looked at, else refused elsewhere
+) (
+    input  logic            clk,
+    input  request_t        request,
+    output logic     [13:0] datagrams,
+    output logic            is_bad
+);
+  logic [13:0] datagrams_1, datagrams_now;
+  logic is_full_1, is_full_now;
+
+  always_ff @(posedge clk) begin
+    datagrams_1 <= request.bytes[20:7] + 14'(request.bytes[6:0] != '0);
+    is_full_1   <= request.bytes[6:0] == '0;
+  end
+
+  if (ROUTED) begin : g_routed
+    // Division by 120 = 8 * 15: the factor is (2^24 + 14) / 15, exact for all x of 18 bits.
+    logic [17:0] eights, eights_1;
+    logic [38:0] product_low_1;  // with bits 15:0 of the factor
+    // verilator lint_off UNUSEDSIGNAL
+    logic [38:0] product;
+    // verilator lint_on UNUSEDSIGNAL
+    logic [22:0] high_1;
+    logic [13:0] whole;
+    logic [ 3:0] rest;
+    logic odd_1, is_full_routed;
+
+    assign eights = request.bytes[20:3];
+    always_ff @(posedge clk) begin
+      product_low_1 <= 39'(eights) * 39'h1112;
+      high_1 <= 23'(eights) * 23'h11;
+      eights_1 <= eights;
+      odd_1 <= request.bytes[2:0] != '0;
+    end
+    assign product = product_low_1 + {high_1, 16'd0};
+    assign whole = product[37:24];
+    assign rest = 4'(eights_1 - 18'(whole) * 18'd15);
+    assign is_full_routed = rest == '0 && !odd_1;
+    assign datagrams_now = request.routed ? whole + 14'(!is_full_routed) : datagrams_1;
+    assign is_full_now = request.routed ? is_full_routed : is_full_1;
+  end else begin : g_neighbours
+    assign datagrams_now = datagrams_1;
+    assign is_full_now   = is_full_1;
+  end
+
+  always_ff @(posedge clk) begin
+    datagrams <= datagrams_now;
+    is_bad <= is_impossible(request, datagrams_now, is_full_now);
+  end
+endmodule
