@@ -138,6 +138,7 @@ mod rtl {
             ("ACKNOWLEDGE_WITHIN", p.acknowledge_within_clocks),
             ("RETRY_TIMEOUT", p.retry_timeout_clocks),
             ("REFRESH", p.refresh_clocks),
+            ("NODES", p.nodes.into()),
         ];
         let (name, clock_ps) = (configuration.name, p.clock_ps);
         let (top, shim) = ("crosslane_network_card", "network.cpp");

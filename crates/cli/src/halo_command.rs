@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueHint};
 use crosslane::experiment::{HaloOptions, Lattice, Scenario, Tori, halo_on, parse_size};
-use crosslane::lab::Lab;
+use crosslane::lab::{EngineKind, Lab};
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
 use crosslane::torus::{Modes, Requests};
@@ -13,6 +13,7 @@ use crosslane::torus::{Modes, Requests};
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};
 use crate::completions::{self, Known};
+use crate::engine_argument::EngineArguments;
 use crate::error::{Result, usage};
 use crate::files::Where;
 use crate::place_argument::Named;
@@ -33,6 +34,7 @@ Examples:
   crosslane bench halo --nodes 3x2 --lattice 8x8x8x8 --site-bytes 96
   crosslane bench halo --nodes 16 --iterations 4 --json
   crosslane bench halo --nodes 2..32 --report halo
+  crosslane bench halo --lab nget:crosslane --nodes 2x2 --engine rtl
   crosslane bench halo --nodes 4096 --iterations 1 --threads 0
   mpirun -n 2 crosslane bench halo --mpi --nodes 4096 --iterations 1
 
@@ -100,6 +102,8 @@ pub struct HaloArguments {
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
     #[command(flatten)]
+    pub engines: EngineArguments,
+    #[command(flatten)]
     pub shown: ShownArguments,
 }
 
@@ -124,7 +128,11 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
 
 /// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
 fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Result<()> {
-    let lab = processes.same(Lab::load(lab))?;
+    let engines = arguments.engines.kind()?;
+    let lab = processes.same(Lab::load(lab))?.with_engines(engines);
+    if engines == EngineKind::Rtl && (arguments.threads != 1 || arguments.mpi) {
+        return Err(usage("--engine rtl: the gateware is simulated by one thread (--threads 1)"));
+    }
     if arguments.open {
         return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
     }
@@ -148,7 +156,8 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
         let scenario = Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
         scenario.with_carrier(processes.carrier())
     };
-    let runs = Runs { at_once: false, ..Runs::new("tori", arguments.why) };
+    let engines = Some(&arguments.engines);
+    let runs = Runs { at_once: false, engines, ..Runs::new("tori", arguments.why) };
     let is_silent = !processes.speaks();
     let shown = ShownArguments { json: arguments.shown.json, report: None };
     let shown = if is_silent { &shown } else { &arguments.shown };
@@ -159,6 +168,9 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
+    if arguments.engines.engine == EngineKind::Rtl {
+        return Err(usage("--engine is of network processors in a lab; --device names cards"));
+    }
     let sizes = sizes(arguments, names.len())?;
     let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names, None)?;

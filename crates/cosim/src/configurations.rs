@@ -82,6 +82,8 @@ pub struct NetworkCardParameters {
     pub retry_timeout_clocks: u64,
     /// Time after which NACK and COUNT are repeated, clocks.
     pub refresh_clocks: u64,
+    /// Nodes of the largest torus in which it routes, a power of two; 0: it does not route.
+    pub nodes: u32,
     /// Clock period, and time of a symbol, ps.
     pub clock_ps: u64,
     /// Completion time-out, clocks.
@@ -98,6 +100,9 @@ pub struct NetworkConfiguration {
     /// Build parameters.
     pub parameters: NetworkCardParameters,
 }
+
+/// Nodes of the largest torus in which the network processors of every lab route.
+pub const MOST_NODES: u32 = 64;
 
 /// All configurations of network processors that can be built.
 pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
@@ -122,6 +127,7 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
             acknowledge_within_clocks: 204,
             retry_timeout_clocks: 855,
             refresh_clocks: 447,
+            nodes: MOST_NODES,
             clock_ps: 4000,
             timeout_clocks: 12_500_000,
         },
@@ -148,6 +154,7 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
             acknowledge_within_clocks: 102,
             retry_timeout_clocks: 3200,
             refresh_clocks: 1100,
+            nodes: MOST_NODES,
             clock_ps: 4000,
             timeout_clocks: 12_500_000,
         },

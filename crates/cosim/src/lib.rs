@@ -26,8 +26,8 @@ mod verilated;
 
 pub use card::{Card, ClockCounts, clocks_run};
 pub use configurations::{
-    CONFIGURATIONS, CardParameters, Configuration, NETWORK_CONFIGURATIONS, NetworkCardParameters,
-    NetworkConfiguration, STAND_IN,
+    CONFIGURATIONS, CardParameters, Configuration, MOST_NODES, NETWORK_CONFIGURATIONS,
+    NetworkCardParameters, NetworkConfiguration, STAND_IN,
 };
 pub use error::CosimError;
 pub use model::{Model, is_built};

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use crosslane_cosim::{
-    Card, CardParameters, CosimError, NETWORK_CONFIGURATIONS, NetworkCard, NetworkCardParameters,
+    Card, CardParameters, CosimError, MOST_NODES, NETWORK_CONFIGURATIONS, NetworkCard,
+    NetworkCardParameters,
 };
 use crosslane_device::network_processor::{LineCode, NetworkProcessor, NetworkProcessorParameters};
 use crosslane_device::{Engine, EngineParameters, PUSH_BAR, PUSH_BYTES, UNLIMITED_COMPLETIONS};
@@ -74,9 +75,6 @@ fn file_of(file: &Path, endpoint: &str) -> PathBuf {
     file.with_file_name(format!("{stem}.{endpoint}.{ending}"))
 }
 
-/// Nodes of a torus within which all are neighbours: the gateware does not pass datagrams on.
-const MOST_NODES: usize = 2;
-
 /// Returns the gateware configuration that matches a network processor's parameters and those of
 /// its cables.
 fn network_card_of(
@@ -94,8 +92,9 @@ fn network_card_of(
     let Some(torus) = torus else { return not_so("no torus joins its links".to_owned()) };
     let (cable, requester) = (&torus.parameters, &endpoint.part.parameters.requester);
     let clock_ps = requester.clock.0;
-    if torus.nodes.len() > MOST_NODES {
-        return not_so(format!("a torus of {} nodes is routed", torus.nodes.len()));
+    if torus.nodes.len() > MOST_NODES as usize {
+        let nodes = torus.nodes.len();
+        return not_so(format!("the torus has {nodes} nodes, more than {MOST_NODES}"));
     }
     if torus.share.is_some() {
         return not_so("the torus is divided among processes".to_owned());
@@ -133,6 +132,7 @@ fn network_card_of(
         acknowledge_within_clocks: clocks(cable.end.acknowledge_within_ps),
         retry_timeout_clocks: clocks(cable.end.retry_timeout_ps),
         refresh_clocks: clocks(cable.end.refresh_ps),
+        nodes: MOST_NODES,
         clock_ps,
         timeout_clocks: clocks(processor.completion_timeout.0),
     })
@@ -228,9 +228,14 @@ mod tests {
         assert_eq!(card_of(&lab), Ok(configuration.parameters));
         let with_errors = lab.with_constant("part.cable.bit_error_rate", 1e-6).unwrap();
         assert_eq!(card_of(&with_errors), Ok(configuration.parameters));
+        // Larger tori of such cards are routed.
+        let larger = |sizes: &[u16]| card_of(&lab.with_torus(sizes).unwrap());
+        assert_eq!(larger(&[4, 4, 4]), Ok(configuration.parameters));
+        let error = larger(&[5, 13]).unwrap_err().to_string();
+        assert!(error.contains("the torus has 65 nodes, more than 64"), "{error}");
         for (lab, wanted) in [
             (crate::open("nget").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
-            (crate::open("torus").unwrap(), "a torus of 16 nodes is routed"),
+            (crate::open("torus").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
         ] {
             let error = card_of(&lab).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");

@@ -164,13 +164,7 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
         let nodes = world.torus.nodes() as u16;
         let from = rng.u16(..nodes);
         let tag = (number % TAGS) as u8;
-        let manner = match world.engines {
-            EngineKind::Model => {
-                pick(rng, &[Manner::Get, Manner::Get, Manner::Put, Manner::Routed])
-            }
-            // The gateware does not route.
-            EngineKind::Rtl => pick(rng, &[Manner::Get, Manner::Put]),
-        };
+        let manner = pick(rng, &[Manner::Get, Manner::Get, Manner::Put, Manner::Routed]);
         let (to, keys) = match manner {
             Manner::Routed => {
                 let to = rng.u16(..nodes);

@@ -176,7 +176,7 @@ fn messages_reach_a_neighbours_memory_in_time() {
 fn labs_beyond_the_gatewares_links_are_refused() {
     for (lab, why) in [
         ("nget", "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
-        ("torus", "a torus of 16 nodes is routed"),
+        ("torus", "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
     ] {
         assert_refused(&format!("bench nget --lab {lab} --engine rtl"), 1, why);
     }

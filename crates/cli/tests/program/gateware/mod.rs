@@ -3,6 +3,8 @@
 
 #[cfg(feature = "rtl")]
 mod built;
+#[cfg(feature = "rtl")]
+mod routed;
 
 use crate::run::{assert_refused, folder};
 

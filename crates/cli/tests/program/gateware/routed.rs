@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages that verilated network processors route, beside those of the model.
+
+use crosslane::driver::network_processor::{Modes, TorusDimension};
+use crosslane::experiment::host_of;
+use crosslane::host::Reason;
+use crosslane::lab::{CheckedRun, EngineKind, Lab, Simulation};
+use crosslane::pcie::units::Picoseconds;
+use crosslane::torus::{Coordinates, Message, Node, NodeOptions, Peer};
+use futures_util::future::try_join_all;
+
+/// Nodes of the ring.
+const NODES: u16 = 4;
+/// Bytes of its messages, between any two of which a payload of 120 B ends.
+const SIZES: [u64; 4] = [1, 64, 120, 3000];
+/// Most that a hop takes longer in the gateware: 27 clocks of 4 ns, 22 of them of its lanes, which
+/// the model does not have (`docs/network-processor.md`, *Time of a message*).
+const MOST_OF_A_HOP: Picoseconds = Picoseconds::from_ns(108);
+
+/// Bytes of a message from a node to another, each different from all others'.
+fn data(from: u16, to: u16, bytes: u64) -> Vec<u8> {
+    let begin = u64::from(from * NODES + to) * 37;
+    (0..bytes).map(|at| ((begin + at) ^ (at >> 8)) as u8).collect()
+}
+
+/// Opens all nodes of the ring, with their links up.
+async fn opened(simulation: &Simulation) -> Result<Vec<Node>, Reason> {
+    let mut nodes = Vec::new();
+    for position in 0..NODES {
+        let dimension = TorusDimension { size: NODES, position, is_open: false };
+        let name = format!("fpga{}", position + 1);
+        let bus = simulation.bus(host_of(simulation, &name)?);
+        let options = NodeOptions::default().with_modes(Modes::FASTEST);
+        nodes.push(Node::open(bus, &name, Coordinates::new(&[dimension]), options).await?);
+    }
+    try_join_all(nodes.iter().map(|node| node.links_up(Picoseconds::from_ms(10)))).await?;
+    Ok(nodes)
+}
+
+/// Sends a message from one node to another; returns its time from the request to the end at the
+/// receiver.
+async fn message(nodes: &[Node], from: u16, to: u16, bytes: u64) -> Result<Picoseconds, Reason> {
+    let (sender, receiver) = (&nodes[usize::from(from)], &nodes[usize::from(to)]);
+    let (source, target) = (sender.buffer(bytes).await?, receiver.buffer(bytes).await?);
+    let sent = data(from, to, bytes);
+    source.write(0, &sent)?;
+    let deadline = receiver.deadline(std::time::Duration::from_millis(1));
+    let of = |peer, buffer| Message { peer, tag: from as u8, buffer, part: 0..bytes, deadline };
+    let receiving = receiver.rx_i(of(Peer::Node(from), target.clone())).await?;
+    let got = sender.tx(of(Peer::Node(to), source)).await?;
+    let ended = receiver.finish(&receiving).await?;
+    let mut came = vec![0; bytes as usize];
+    target.read(0, &mut came)?;
+    assert!(came == sent, "{bytes} B from {from} to {to}");
+    Ok(ended.ended - got.posted)
+}
+
+/// Messages of all sizes from each node to each other, and all at once. Returns the times from
+/// node 0 to its neighbour and to the node beyond, by sizes, and how many datagrams went on.
+fn exchange(engine: EngineKind) -> (Vec<[Picoseconds; 2]>, Vec<u32>) {
+    let lab = Lab::load("nget:crosslane").unwrap().with_torus(&[NODES]).unwrap();
+    let run = CheckedRun::new(&lab.with_engines(engine), 1).unwrap();
+    let simulation = run.simulation();
+    let program = async {
+        let nodes = opened(simulation).await?;
+        let mut times = Vec::new();
+        for bytes in SIZES {
+            let near = message(&nodes, 0, 1, bytes).await?;
+            times.push([near, message(&nodes, 0, 2, bytes).await?]);
+        }
+        let nodes = &nodes;
+        let all = (0..NODES).flat_map(|from| (0..NODES).map(move |to| (from, to)));
+        let others = all.filter(|(from, to)| from != to);
+        try_join_all(others.map(|(from, to)| message(nodes, from, to, 2000))).await?;
+        let mut forwarded = Vec::new();
+        for node in nodes {
+            let counters = node.processor().counters().await?;
+            assert_eq!((counters.refused, counters.misrouted, counters.waiting), (0, 0, 0));
+            forwarded.push(counters.forwarded);
+        }
+        Ok::<_, Reason>((times, forwarded))
+    };
+    run.run("messages", program).unwrap().value
+}
+
+#[test]
+fn routed_messages_are_those_of_the_model() {
+    let [(model, passed), (gateware, passed_there)] =
+        [EngineKind::Model, EngineKind::Rtl].map(exchange);
+    assert_eq!(passed, passed_there);
+    assert!(passed.iter().all(|&count| count > 0), "{passed:?}");
+    for ((bytes, [near, far]), [near_there, far_there]) in SIZES.iter().zip(&model).zip(&gateware) {
+        let (hop, hop_there) = (*far - *near, *far_there - *near_there);
+        // The rate of a long message may be lower by 1 %.
+        let most = hop + MOST_OF_A_HOP + Picoseconds(far.0 / 100);
+        assert!(hop_there <= most, "{bytes} B: a hop takes {hop_there}, {hop} in the model");
+    }
+}
