@@ -63,9 +63,9 @@ module tag_lists_properties #(
     end
   end
 
-  // Places of the list that hold the followed tag.
+  // Places of the list that hold the followed tag, with the register in front of it.
   always_comb begin
-    places = '0;
+    places = (INDEX_BITS + 1)'(lists.is_shown && data_tag == followed);
     for (int unsigned n = 0; n < TAGS; n++) begin
       if ((INDEX_BITS + 1)'(n) < lists.tail - lists.head &&
           TAG_BITS'(lists.tags[INDEX_BITS'(lists.head[INDEX_BITS-1:0] + INDEX_BITS'(n))]) ==
@@ -85,8 +85,9 @@ module tag_lists_properties #(
       assume (!free_valid || free_count < (INDEX_BITS + 1)'(TAGS));
 
       assert (places == (INDEX_BITS + 1)'(is_free));
-      assert (free_count == lists.tail - lists.head);
+      assert (free_count == lists.tail - lists.head + (INDEX_BITS + 1)'(lists.is_shown));
       assert (free_count <= (INDEX_BITS + 1)'(TAGS));
+      assert (lists.tail - lists.head <= (INDEX_BITS + 1)'(TAGS));
       if (data_take && data_tag == followed) assert (is_free);
       if (data_valid && !extended_tags) assert (data_tag < 6'd32);
     end

@@ -41,7 +41,7 @@ module tag_table_properties
 
   logic [TAG_BITS-1:0] tag, followed_before;
   logic [USE_BITS-1:0] tag_use, last_use;
-  logic is_fetch, channel, placed, answer_valid, answer_whole, no_longer_waits, freed;
+  logic is_fetch, channel, placed, answer_valid, answer_good, no_longer_waits, freed;
   logic no_longer_open, unexpected, timed_out, refused;
   logic [POSITION_BITS-1:0] place;
   logic [2:0] answer_error;
@@ -83,7 +83,7 @@ module tag_table_properties
       .place,
       .answer_valid,
       .answer_error,
-      .answer_whole,
+      .answer_good,
       .answer_missing,
       .answer_bytes,
       .no_longer_waits,
@@ -146,6 +146,9 @@ module tag_table_properties
       assume (rst);
     end else if (!rst) begin
       assume (followed == followed_before);
+      // As crosslane_completion_intake decodes them: a refusal has no data.
+      assume (!event_completion.refused || !event_completion.well_formed);
+      assume (event_completion.refusal == ERROR_NONE || !event_completion.well_formed);
       // Discarded data belong to an event before this clock.
       assume (!aborted || (!event_valid && (is_known || tag != followed)));
       // A tag is initialised once, by a read that stands for none; no other event comes before.

@@ -25,6 +25,7 @@ FOLDER = "build/formal"
 # Module, clocks checked from reset, clocks of the induction (0: none).
 PROOFS = [
     ("fifo", 12, 4),
+    ("skid", 8, 2),
     ("peer_credit", 5, 2),
     ("arbiter", 10, 3),
     ("tag_lists", 8, 3),

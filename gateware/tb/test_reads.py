@@ -39,9 +39,9 @@ class Reads(ReadBench):
 
     async def start(self):
         return await super().start(
-            "read_valid", "forget", "clear", "fetch_valid", "fetch_forget", "read_address",
-            "read_bytes", "read_relaxed", "fetch_address", "fetch_bytes", "fetched_ready",
-            "m_fetch_ready",
+            "read_valid", "forget", "clear", "fetch_asks", "fetch_valid", "fetch_forget",
+            "read_address", "read_bytes", "read_relaxed", "fetch_address", "fetch_bytes",
+            "fetched_ready", "m_fetch_ready",
         )  # fmt: skip
 
     def read(self, channel: int, address: int, count: int) -> None:
@@ -122,7 +122,7 @@ class Reads(ReadBench):
                 valid |= 1 << f
                 address |= line[0][0] << 64 * f
                 count |= line[0][1] << 13 * f
-        dut.fetch_valid.value = valid
+        dut.fetch_asks.value = dut.fetch_valid.value = valid
         dut.fetch_address.value = address
         dut.fetch_bytes.value = count
         dut.fetched_ready.value = sum(

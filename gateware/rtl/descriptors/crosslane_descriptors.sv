@@ -34,6 +34,7 @@ module crosslane_descriptors
     input logic [127:0] table_entry,
     input logic table_whole,
     // Ring.
+    output logic fetch_asks,  // a register: fetch_valid, unless it has just stopped
     output logic fetch_valid,
     input logic fetch_ready,
     output logic [63:0] fetch_address,
@@ -189,10 +190,10 @@ module crosslane_descriptors
   localparam logic [12:0] OWN_MOST = 13'(MAX_READ);
   typedef logic [LAST_BITS-1:0] last_t;
   logic [12:0] most;
-  logic [ENTRY_BITS-1:0] last_entry, first, until_end;
+  logic [ENTRY_BITS-1:0] last_entry, first, until_end, until_stop;
   logic [READ_BITS-1:0] longest, until_boundary;
   logic [BATCH_BITS-1:0] wanted;
-  last_t until_left, until_stop, until_fetch;  // of the fetch
+  last_t until_left, until_fetch;  // of the fetch
   logic [63:0] next_address;
   logic fetch_waits;
 
@@ -209,11 +210,14 @@ module crosslane_descriptors
   always_comb begin
     wanted = (left >= LEFT_BITS'(BATCH)) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
     until_left = last_t'(wanted - 1'b1);
-    until_stop = (until_end < ENTRY_BITS'(until_left)) ? last_t'(until_end) : until_left;
-    until_fetch = (until_boundary < READ_BITS'(until_stop)) ? last_t'(until_boundary) : until_stop;
+    // The nearer stop is found beside the number that is left.
+    until_stop = (until_end < ENTRY_BITS'(until_boundary)) ? until_end :
+                                                             ENTRY_BITS'(until_boundary);
+    until_fetch = (until_stop < ENTRY_BITS'(until_left)) ? last_t'(until_stop) : until_left;
   end
 
   // A fetch is worked out in one clock and offered in the next ones.
+  assign fetch_asks = fetch_waits;
   assign fetch_valid = fetch_waits && function_i.bus_master && !fault_waits && running;
   assign ask_ring = fetch_valid && fetch_ready;
   assign no_master = fetch_waits && running && !function_i.bus_master;

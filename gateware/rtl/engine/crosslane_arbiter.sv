@@ -53,8 +53,8 @@ module crosslane_arbiter
   endfunction
 
   // --- Arbitration ---------------------------------------------------------------------------
-  // Short paths: the choice is gates on `can` behind a register that says who goes before whom, and
-  // whether the output is free comes in last.
+  // Short paths: the choice is gates on `can` behind a register that says who goes before whom,
+  // whether there is one is worked out beside it, and whether the output is free comes in last.
   places_t valid, last, ready, chosen, holder;
   logic is_free, is_within;  // within a TLP, which is the holder's
   logic [SOURCES-1:0] can, next;
@@ -75,7 +75,7 @@ module crosslane_arbiter
   // Round robin: those behind the one that had the last turn go first, then the others.
   always_ff @(posedge clk) begin
     for (int unsigned taken = 0; taken < SOURCES; taken++) begin
-      if (!is_within && s_valid[taken] && s_ready[taken]) begin
+      if (!is_within && is_free && next[taken]) begin
         for (int unsigned n = 0; n < SOURCES; n++) begin
           for (int unsigned m = 0; m < SOURCES; m++) begin
             goes_before[n][m] <= (m > taken) == (n > taken) ? m < n : m > taken;
@@ -95,9 +95,11 @@ module crosslane_arbiter
   assign ready = is_free ? chosen : '0;
   assign {s_ready, s_answer_ready} = ready;
 
-  logic moves, ends;
-  assign moves = |(valid & chosen) && is_free;
-  assign ends  = |(last & chosen);
+  logic has_beat, moves, ends;
+  assign has_beat = is_within ? |(valid & holder) :
+                                can != '0 || (s_answer_valid && room_i.completion);
+  assign moves = has_beat && is_free;
+  assign ends = |(last & chosen);
 
   always_ff @(posedge clk) begin
     if (moves) begin
@@ -127,7 +129,7 @@ module crosslane_arbiter
 
   always_ff @(posedge clk) begin
     if (is_free) begin
-      m_tx_valid  <= |(valid & chosen);
+      m_tx_valid  <= has_beat;
       m_tx_first  <= !is_within;
       m_tx_last   <= ends;
       m_tx_header <= header;

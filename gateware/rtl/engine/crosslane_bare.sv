@@ -229,6 +229,7 @@ module crosslane_bare
       .feed_take_bytes(h2c_take_bytes),
       .feed_goes_on(1'b0),
       .feed_data(h2c_data),
+      .fetch_asks(1'b0),
       .fetch_valid(1'b0),
       .fetch_ready(),
       .fetch_address('0),

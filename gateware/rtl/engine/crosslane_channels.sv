@@ -125,7 +125,7 @@ module crosslane_channels
   logic [CHANNELS-1:0] working, stopped;
 
   // --- Fetches of descriptors --------------------------------------------------------------------
-  logic [CHANNELS-1:0] fetch_valid, fetch_ready, fetch_forget;
+  logic [CHANNELS-1:0] fetch_asks, fetch_valid, fetch_ready, fetch_forget;
   logic [CHANNELS-1:0][63:0] fetch_address;
   logic [CHANNELS-1:0][12:0] fetch_bytes;
   logic [CHANNELS-1:0] fetched_valid, fetched_ready, fetch_failed;
@@ -214,6 +214,7 @@ module crosslane_channels
         .table_index(h2c_table_index[n]),
         .table_entry(table_entry[0]),
         .table_whole(table_whole[0]),
+        .fetch_asks(fetch_asks[n]),
         .fetch_valid(fetch_valid[n]),
         .fetch_ready(fetch_ready[n]),
         .fetch_address(fetch_address[n]),
@@ -300,6 +301,7 @@ module crosslane_channels
         .table_index(write_table_index[n]),
         .table_entry(table_entry[1]),
         .table_whole(table_whole[1]),
+        .fetch_asks(fetch_asks[CHANNEL]),
         .fetch_valid(fetch_valid[CHANNEL]),
         .fetch_ready(fetch_ready[CHANNEL]),
         .fetch_address(fetch_address[CHANNEL]),

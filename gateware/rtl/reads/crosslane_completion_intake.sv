@@ -75,10 +75,13 @@ module crosslane_completion_intake
       // Reserved statuses count as Unsupported Request (PCIe 6.x 2.3.2).
       default: completion.refusal = ERROR_UNSUPPORTED_REQUEST;
     endcase
+    completion.refused = completion.refusal == ERROR_UNSUPPORTED_REQUEST ||
+                         completion.refusal == ERROR_COMPLETER_ABORT;
     completion.ends = 13'(s_header.length_dw) == needed;
     // A completion other than the last ends at a read completion boundary; the smallest is 64 B
     // (PCIe 6.x 2.3.1.1).
-    completion.well_formed = s_header.kind == COMPLETION_DATA && s_header.length_dw != '0 &&
+    completion.well_formed = completion.refusal == ERROR_NONE &&
+        s_header.kind == COMPLETION_DATA && s_header.length_dw != '0 &&
         (completion.ends || (13'(s_header.length_dw) < needed &&
                              s_header.address[5:2] + s_header.length_dw[3:0] == 4'd0));
     completion.poisoned = s_header.poisoned || (s_last && s_aborted);

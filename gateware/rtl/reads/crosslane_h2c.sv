@@ -142,14 +142,15 @@ module crosslane_h2c
   end
 
   // --- Arrived bytes ---------------------------------------------------------------------------
-  logic complete, head_status, head_interrupt;
+  logic waiting_valid, head_valid, complete, head_status, head_interrupt;
+  logic [$clog2(READING):0] waiting_count;
   logic [31:0] head_bytes, moved;
   logic [31:0] sum, beyond;  // with bytes that are not in `moved`; what the head leaves of it
   logic is_short, all_moved;  // `sum` is `moved`
   logic [12:0] arrived;
 
-  logic [33+32'(PACKETS):0] reading_in, reading_out;
-  assign {head_bytes, head_status, head_interrupt} = reading_out[33:0];
+  logic [33+32'(PACKETS):0] reading_in, reading_out, head;
+  assign {head_bytes, head_status, head_interrupt} = head[33:0];
   assign reading_in[33:0] = {descriptor.bytes, descriptor.write_status, descriptor.send_interrupt};
 
   crosslane_fifo #(
@@ -159,16 +160,28 @@ module crosslane_h2c
       .clk,
       .rst(rst || restart || stopped),
       .s_valid(take_up),
-      .s_ready(reading_ready),
+      .s_ready(),
       .s_data(reading_in),
-      .m_valid(reading_valid),
-      .m_ready(complete),
+      .m_valid(waiting_valid),
+      .m_ready(!head_valid || complete),
       .m_data(reading_out),
-      .count()
+      .count(waiting_count)
   );
 
+  // The oldest descriptor is in a register, as its bytes are compared in each clock. With it there
+  // are READING in progress.
+  assign reading_ready = waiting_count < ($clog2(READING) + 1)'(READING - 1);
+  assign reading_valid = head_valid || waiting_valid;
+  always_ff @(posedge clk) begin
+    if (!head_valid || complete) begin
+      head_valid <= waiting_valid;
+      head <= reading_out;
+    end
+    if (rst || restart || stopped) head_valid <= 1'b0;
+  end
+
   assign {is_short, beyond} = {1'b0, sum} - {1'b0, head_bytes};
-  assign complete = reading_valid && !is_short && !stopped;
+  assign complete = head_valid && !is_short && !stopped;
   assign arrived = arrived_valid ? arrived_bytes : '0;
 
   // `sum` is kept, so that `complete` is one comparison.
@@ -189,7 +202,7 @@ module crosslane_h2c
     logic current_ends, head_ends;
     logic [15:0] current_user;
     assign reading_in[34] = descriptor.end_of_packet && packets;
-    assign head_ends = reading_out[34];
+    assign head_ends = head[34];
     assign read_ends_packet = current_ends && ends;
     assign read_user = current_user;
     always_ff @(posedge clk) begin
@@ -208,7 +221,7 @@ module crosslane_h2c
   // A descriptor's fault is taken in its turn, when all descriptors before it are done; a read's
   // fault when all bytes before it have arrived. Link down and no bus master are taken at once,
   // after outstanding reads have been given up.
-  logic link_was_up, settled, fault_valid;
+  logic link_was_up, settled, fault_valid, nothing_reads;
   error_e fault_error;
   logic [63:0] fault_address;
 
@@ -228,12 +241,14 @@ module crosslane_h2c
       fault_error   = failed_error;
       fault_address = failed_address;
     end else if (halting) begin
-      fault_valid = !current_valid && !reading_valid && running && !draining;
+      fault_valid = nothing_reads && running && !draining;
     end
   end
 
   always_ff @(posedge clk) begin
     link_was_up <= function_i.link_up;
+    // While it is halting none is taken up: what was so a clock ago is so.
+    nothing_reads <= !current_valid && !reading_valid && !rst;
     forget <= 1'b0;
     if (descriptor_valid && can_take_up && !is_good) begin
       halting <= 1'b1;

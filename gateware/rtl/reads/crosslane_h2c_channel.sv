@@ -36,6 +36,7 @@ module crosslane_h2c_channel
     input logic [127:0] table_entry,
     input logic table_whole,
     // crosslane_reads: descriptors.
+    output logic fetch_asks,
     output logic fetch_valid,
     input logic fetch_ready,
     output logic [63:0] fetch_address,
@@ -133,6 +134,7 @@ module crosslane_h2c_channel
       .table_index,
       .table_entry,
       .table_whole,
+      .fetch_asks,
       .fetch_valid,
       .fetch_ready,
       .fetch_address,

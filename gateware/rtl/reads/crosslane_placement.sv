@@ -29,12 +29,13 @@ module crosslane_placement
     input  logic                        tag_parity,
     input  logic                        is_fetch,
     input  logic    [     H2C_BITS-1:0] channel,
-    input  logic                        placed,
     input  logic    [POSITION_BITS-1:0] place,
     input  logic                        answer_valid,
     input  logic    [              2:0] answer_error,
-    input  logic                        answer_whole,
-    input  logic    [             12:0] answer_missing,
+    input  logic                        answer_good,      // the beats are placed
+    input  logic    [             12:0] answer_missing,   // otherwise
+    input  logic    [             12:0] answer_rest,      // missing if it is good
+    input  logic                        answer_ends,
     input  logic    [             12:0] answer_bytes,
     // With the last of several beats: all are to be discarded; aborted_missing bytes are still
     // missing.
@@ -56,10 +57,12 @@ module crosslane_placement
     output logic                        known_parity,
     output answer_t                     known_answer
 );
-  logic is_placed, is_answer, is_last, parity;
+  // Whether a completion is good is known late in the clock: all that follows from it is behind the
+  // registers.
+  logic has_beat, is_answer, is_good, rest_counts, is_last, parity;
   logic [2:0] error;
-  logic whole;
-  logic [12:0] missing, bytes;
+  logic ends;
+  logic [12:0] missing, rest, bytes;
   logic [BYTES-1:0] from_first, to_last;
 
   // Lanes before the completion's first byte and behind its last one belong to others.
@@ -71,26 +74,29 @@ module crosslane_placement
     end
   end
 
+  assign write_valid = has_beat && is_answer && is_good;
   assign write_last = write_valid && is_last;
   assign is_told = is_answer;
 
   always_ff @(posedge clk) begin
     if (beat_valid && beat_first) begin
-      is_placed <= placed;
       is_answer <= answer_valid;
+      is_good <= answer_good;
+      rest_counts <= answer_good;
       write_is_fetch <= is_fetch;
       write_channel <= channel;
       write_tag <= tag;
       parity <= tag_parity;
       error <= answer_error;
-      whole <= answer_whole;
+      ends <= answer_ends;
       missing <= answer_missing;
+      rest <= answer_rest;
       bytes <= answer_bytes;
     end
     // An earlier error is reported unchanged.
     if (beat_aborted && error == '0) begin
-      error   <= 3'(ERROR_POISONED);
-      whole   <= 1'b0;
+      error <= 3'(ERROR_POISONED);
+      rest_counts <= 1'b0;
       missing <= aborted_missing;
     end
     if (beat_valid) begin
@@ -98,14 +104,18 @@ module crosslane_placement
       write_data <= beat_data;
       write_enable <= from_first & to_last;
     end
-    write_valid <= beat_valid && (beat_first ? placed : is_placed);
+    has_beat <= beat_valid;
     is_last <= beat_valid && beat_last;
     known_valid <= is_last && is_answer;
     known_tag <= write_tag;
     known_parity <= parity;
-    known_answer <= '{error: error, whole: whole, good: bytes - missing};
+    known_answer <= '{
+        error: error,
+        whole: ends && rest_counts,
+        good: bytes - (rest_counts ? rest : missing)
+    };
     if (rst) begin
-      write_valid <= 1'b0;
+      has_beat <= 1'b0;
       is_last <= 1'b0;
       known_valid <= 1'b0;
     end

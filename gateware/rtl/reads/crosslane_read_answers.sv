@@ -146,7 +146,7 @@ module crosslane_read_answers
 
   assign event_ends = beat_valid && beat_last;
 
-  logic placed, answer_valid, answer_whole;
+  logic answer_valid, answer_good;
   logic [POSITION_BITS-1:0] place;
   logic [2:0] answer_error;
   logic [12:0] answer_missing, answer_bytes;
@@ -181,11 +181,11 @@ module crosslane_read_answers
       .tag_use,
       .is_fetch,
       .channel(tag_channel),
-      .placed,
+      .placed(),
       .place,
       .answer_valid,
       .answer_error,
-      .answer_whole,
+      .answer_good,
       .answer_missing,
       .answer_bytes,
       .no_longer_waits,
@@ -218,12 +218,13 @@ module crosslane_read_answers
       .tag_parity(tag_use[0]),
       .is_fetch,
       .channel(tag_channel),
-      .placed,
       .place,
       .answer_valid,
       .answer_error,
-      .answer_whole,
+      .answer_good,
       .answer_missing,
+      .answer_rest(event_completion.rest),
+      .answer_ends(event_completion.ends),
       .answer_bytes,
       .beat_aborted,
       .aborted_missing(event_completion.count),

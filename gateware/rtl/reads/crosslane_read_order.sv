@@ -126,16 +126,21 @@ module crosslane_read_order
   logic [DATA_BITS-1:0] ring_write_data;
   logic [BYTES-1:0] ring_write_enable;
   logic [POSITION_BITS-1:0] reserved, taken;
-  logic [POSITION_BITS:0] available, next_available, used;  // bytes
+  logic [POSITION_BITS:0] available, remaining, next_available, used, used_then;  // bytes
   logic [6:0] take_bytes;
 
   assign news = (forget || clear) ? '0 : is_known ? answer.good - told : inline_news;
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
   assign clears = (clear || clearing) && !feed_goes_on;
+  // The answer comes late in the clock: all else is added before.
+  assign remaining = available - (POSITION_BITS + 1)'(take_bytes);
   assign next_available = clears ? '0 :
-                          available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
+      (forget || clear) ? remaining :
+      is_known ? remaining - (POSITION_BITS + 1)'(told) + (POSITION_BITS + 1)'(answer.good) :
+      remaining + (POSITION_BITS + 1)'(inline_news);
   // 16 bits cannot count all bytes of the largest ring.
   assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
+  assign used_then = used - (POSITION_BITS + 1)'(take_bytes) + (POSITION_BITS + 1)'(begin_bytes);
   assign begin_end = reserved + POSITION_BITS'(begin_bytes);
   // For a next read of any length.
   assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
@@ -150,13 +155,13 @@ module crosslane_read_order
     taken <= taken + POSITION_BITS'(take_bytes);
     if (giving_up) begin
       reserved <= taken + POSITION_BITS'(available);
-      used <= next_available;
+      used <= clears ? '0 : remaining;  // there are no news
     end else begin
       if (begin_valid) reserved <= begin_end;
       if (inline_taken) reserved <= reserved + POSITION_BITS'(inline_bytes);
-      used <= used + (begin_valid ? (POSITION_BITS + 1)'(begin_bytes) : '0) +
-              (inline_taken ? (POSITION_BITS + 1)'(inline_bytes) : '0) -
-              (POSITION_BITS + 1)'(take_bytes);
+      // Both are ready before it is known whether a read begins. Inline data are behind all reads.
+      used <= begin_valid ? used_then : used - (POSITION_BITS + 1)'(take_bytes) +
+              (inline_taken ? (POSITION_BITS + 1)'(inline_bytes) : '0);
     end
     if (rst) begin
       arrived_valid <= 1'b0;

@@ -50,9 +50,10 @@ module crosslane_read_requesters
     output logic [H2C-1:0] inline_taken,
     input logic [H2C-1:0][5:0] inline_bytes,
     input logic [H2C-1:0][8*INLINE_BYTES-1:0] inline_data,
-    input logic data_begins,
-    input logic [TAG_BITS-1:0] begin_tag,
-    input logic [63:0] begin_address,
+    // A clock later: any read that has begun.
+    input logic begun,
+    input logic [TAG_BITS-1:0] begun_tag,
+    input logic [63:0] begun_address,
     // crosslane_read_answers.
     input logic is_fetch,
     // verilator lint_off UNUSEDSIGNAL
@@ -120,6 +121,22 @@ module crosslane_read_requesters
     output error_e [FETCH_PLACES-1:0] fetch_error,
     output logic [FETCH_PLACES-1:0][63:0] fetch_error_address
 );
+  // --- Reads that have ended ---------------------------------------------------------------------
+  // Counted a clock later: the tag table's results come late in the clock.
+  logic has_answer, has_left, left_is_fetch;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [TAG_BITS-1:0] left_tag;  // used with fetchers only
+  // verilator lint_on UNUSEDSIGNAL
+  logic [H2C_BITS-1:0] left_channel;
+
+  always_ff @(posedge clk) begin
+    has_answer <= no_longer_waits && !rst;
+    has_left <= no_longer_open && !rst;
+    left_is_fetch <= is_fetch;
+    left_tag <= tag;
+    left_channel <= tag_channel;
+  end
+
   // --- H2C channels ------------------------------------------------------------------------------
   logic [REQUESTERS-1:0] failed, failed_ready, all_forget, fault_valid;
   error_e fault_error;
@@ -133,9 +150,9 @@ module crosslane_read_requesters
     logic [$clog2(TAGS+1)-1:0] waiting, open;
     assign is_written = write_valid && !write_is_fetch && (H2C == 1 || 32'(write_channel) == h);
     assign begins_here = read_ready[h];
-    assign is_its_read = !is_fetch && (H2C == 1 || 32'(tag_channel) == h);
-    assign ends_here = no_longer_waits && is_its_read;
-    assign leaves_here = no_longer_open && is_its_read;
+    assign is_its_read = !left_is_fetch && (H2C == 1 || 32'(left_channel) == h);
+    assign ends_here = has_answer && is_its_read;
+    assign leaves_here = has_left && is_its_read;
     assign data_came[h] = write_last && !write_is_fetch && (H2C == 1 || 32'(write_channel) == h);
 
     crosslane_read_order #(
@@ -273,9 +290,9 @@ module crosslane_read_requesters
     for (genvar f = 0; f < FETCHERS; f++) begin : g_in_flight
       logic begins, is_its_read, ends, leaves;
       assign begins = fetch_begins && 32'(fetcher) == f;
-      assign is_its_read = is_fetch && 32'(tag) / FETCH_TAGS == f;
-      assign ends = no_longer_waits && is_its_read;
-      assign leaves = no_longer_open && is_its_read;
+      assign is_its_read = left_is_fetch && 32'(left_tag) / FETCH_TAGS == f;
+      assign ends = has_answer && is_its_read;
+      assign leaves = has_left && is_its_read;
       always_ff @(posedge clk) begin
         if (begins && !ends) fetches_waiting[f] <= fetches_waiting[f] + 1'b1;
         if (!begins && ends) fetches_waiting[f] <= fetches_waiting[f] - 1'b1;
@@ -345,9 +362,9 @@ module crosslane_read_requesters
   ) faults (
       .clk,
       .rst,
-      .begin_valid(fetch_begins || data_begins),
-      .begin_tag,
-      .begin_address,
+      .begin_valid(begun),
+      .begin_tag(begun_tag),
+      .begin_address(begun_address),
       .failed,
       .failed_ready,
       .failed_tag(fault_tag),

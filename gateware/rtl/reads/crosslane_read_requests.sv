@@ -2,7 +2,7 @@
 //
 // Starts reads: picks the requester and the tag and builds the request, one a clock. A data read or
 // descriptor fetch begins when its requester has room for the data, the link's receive buffer has
-// room for its completions, a tag is free and the register before the arbiter can take its request.
+// room for its completions, a tag is free and a register before the arbiter can take its request.
 // `begin_*` reports it in that clock.
 
 module crosslane_read_requests
@@ -34,6 +34,7 @@ module crosslane_read_requests
     input  logic        [         H2C-1:0]       has_room,
     // Fetchers. Without any, these ports have a width of one and stay idle.
     // verilator lint_off UNUSEDSIGNAL
+    input  logic        [FETCH_PLACES-1:0]       fetch_asks,
     input  logic        [FETCH_PLACES-1:0]       fetch_valid,
     output logic        [FETCH_PLACES-1:0]       fetch_ready,
     input  logic        [FETCH_PLACES-1:0][63:0] fetch_address,
@@ -50,6 +51,7 @@ module crosslane_read_requests
     // The read that begins: a fetch, or data.
     output logic                                 fetch_begins,
     output logic                                 data_begins,
+    output logic                                 fetch_has_turn,   // no read of data begins
     output logic        [FETCHER_BITS-1:0]       fetcher,
     output logic        [    H2C_BITS-1:0]       channel,
     output logic        [    TAG_BITS-1:0]       begin_tag,
@@ -66,27 +68,31 @@ module crosslane_read_requests
 );
   // Short paths: the choice of a requester does not wait for whether its register is free, which
   // comes from the arbiter, and each kind of read makes its header from its own requester.
-  logic [FETCH_PLACES-1:0] fetch_can, fetch_chosen;
-  logic [H2C-1:0] can, chosen;
+  logic [FETCH_PLACES-1:0] fetch_can, fetch_could, fetch_may, fetch_chosen;
+  logic [H2C-1:0] can, chosen, request_ready;
   logic fits;
 
   assign fits = completions_fit && !initialising;
 
-  // Fetches are few and go first.
+  // Fetches are few and go first. A fetcher that asks and could fetch a clock ago has the turn, by
+  // registers: reads of data do not wait for whether it can still.
   always_comb begin
     for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
-      fetch_can[f] = FETCHERS > 0 && fetch_valid[f] && fetch_room[f] && fetch_tag_valid[f] && fits;
+      fetch_can[f] = FETCHERS > 0 && fetch_room[f] && fetch_tag_valid[f] && fits && !m_fetch_valid;
     end
   end
-  assign fetch_begins = fetch_can != '0 && (!m_fetch_valid || m_fetch_ready);
-  assign fetch_ready  = fetch_begins ? fetch_chosen : '0;
+  always_ff @(posedge clk) fetch_could <= rst ? '0 : fetch_can;
+  assign fetch_may = fetch_asks & fetch_could;
+  assign fetch_has_turn = fetch_may != '0;
+  assign fetch_ready = fetch_chosen & fetch_valid & fetch_can;
+  assign fetch_begins = fetch_ready != '0;
 
   crosslane_turn #(
       .COUNT(FETCH_PLACES)
   ) fetch_turn (
       .clk,
       .rst,
-      .valid (fetch_can),
+      .valid (fetch_may),
       .taken (fetch_ready),
       .chosen(fetch_chosen),
       .index (fetcher)
@@ -94,10 +100,10 @@ module crosslane_read_requests
 
   always_comb begin
     for (int unsigned h = 0; h < H2C; h++) begin
-      can[h] = read_valid[h] && has_room[h] && (!m_h2c_valid[h] || m_h2c_ready[h]);
+      can[h] = read_valid[h] && has_room[h] && request_ready[h];
     end
   end
-  assign data_begins = can != '0 && data_tag_valid && fits && !fetch_begins;
+  assign data_begins = can != '0 && data_tag_valid && fits && !fetch_has_turn;
 
   crosslane_turn #(
       .COUNT(H2C)
@@ -113,10 +119,10 @@ module crosslane_read_requests
   assign read_ready = data_begins ? chosen : '0;
   assign read_blocked = (data_tag_valid && fits) ? ~has_room : '1;
 
-  assign begin_tag = fetch_begins ? fetch_tag : data_tag;
-  assign begin_use = fetch_begins ? fetch_use : data_use;
-  assign begin_address = fetch_begins ? fetch_address[fetcher] : read_address[channel];
-  assign begin_bytes = fetch_begins ? fetch_bytes[fetcher] : read_bytes[channel];
+  assign begin_tag = fetch_has_turn ? fetch_tag : data_tag;
+  assign begin_use = fetch_has_turn ? fetch_use : data_use;
+  assign begin_address = fetch_has_turn ? fetch_address[fetcher] : read_address[channel];
+  assign begin_bytes = fetch_has_turn ? fetch_bytes[fetcher] : read_bytes[channel];
 
   function automatic tlp_header_t request(
       input logic [63:0] address, input logic [12:0] bytes, input logic [TAG_BITS-1:0] tag,
@@ -144,22 +150,44 @@ module crosslane_read_requests
                           read_relaxed[channel]);
   end
 
-  always_ff @(posedge clk) begin
-    for (int unsigned h = 0; h < H2C; h++) begin
-      if (m_h2c_ready[h]) m_h2c_valid[h] <= 1'b0;
-      if (read_ready[h]) begin
-        m_h2c_valid[h]  <= 1'b1;
-        m_h2c_header[h] <= data_header;
-      end
+  // Beside fetchers there are many sources at the arbiter. Then a read has two registers: that one of
+  // them is empty is known without the arbiter, and a read can begin in each clock.
+  if (FETCHERS > 0) begin : g_two
+    for (genvar h = 0; h < H2C; h++) begin : g_request
+      crosslane_skid #(
+          .WIDTH($bits(tlp_header_t))
+      ) request (
+          .clk,
+          .rst,
+          .s_valid(read_ready[h]),
+          .s_ready(request_ready[h]),
+          .s_data (data_header),
+          .m_valid(m_h2c_valid[h]),
+          .m_ready(m_h2c_ready[h]),
+          .m_data (m_h2c_header[h])
+      );
     end
+  end else begin : g_one
+    assign request_ready = ~m_h2c_valid | m_h2c_ready;
+    always_ff @(posedge clk) begin
+      for (int unsigned h = 0; h < H2C; h++) begin
+        if (m_h2c_ready[h]) m_h2c_valid[h] <= 1'b0;
+        if (read_ready[h]) begin
+          m_h2c_valid[h]  <= 1'b1;
+          m_h2c_header[h] <= data_header;
+        end
+      end
+      if (rst) m_h2c_valid <= '0;
+    end
+  end
+
+  // Fetches do not follow each other at once: one register, empty for a clock.
+  always_ff @(posedge clk) begin
     if (m_fetch_ready) m_fetch_valid <= 1'b0;
     if (fetch_begins) begin
       m_fetch_valid  <= 1'b1;
       m_fetch_header <= fetch_header;
     end
-    if (rst) begin
-      m_h2c_valid   <= '0;
-      m_fetch_valid <= 1'b0;
-    end
+    if (rst) m_fetch_valid <= 1'b0;
   end
 endmodule

@@ -70,6 +70,7 @@ module crosslane_reads
     output logic [H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers. Without any, these ports have a width of one and stay idle.
     // verilator lint_off UNUSEDSIGNAL
+    input logic [FETCH_PLACES-1:0] fetch_asks,  // registers: fetch_valid, or it has just stopped
     input logic [FETCH_PLACES-1:0] fetch_valid,
     output logic [FETCH_PLACES-1:0] fetch_ready,
     input logic [FETCH_PLACES-1:0][63:0] fetch_address,
@@ -118,7 +119,7 @@ module crosslane_reads
       (RING_BITS > FETCH_MEMORY_BITS) ? RING_BITS : FETCH_MEMORY_BITS;
 
   // --- Requests ----------------------------------------------------------------------------------
-  logic initialising, fetch_begins, data_begins, data_tag_valid, completions_fit;
+  logic initialising, fetch_begins, fetch_has_turn, data_begins, data_tag_valid, completions_fit;
   logic [TAG_BITS-1:0] data_tag, fetch_tag, begin_tag;
   logic [USE_BITS-1:0] data_use, fetch_use, begin_use;
   logic [FETCH_PLACES-1:0] fetch_tag_valid, fetch_room;
@@ -152,6 +153,25 @@ module crosslane_reads
   logic [H2C-1:0][RING_BITS-1:0] ring_end;
   answer_t known_answer;
 
+  // The read that has begun, a clock later, for those that need it only when it is answered.
+  logic begun;
+  logic [TAG_BITS-1:0] begun_tag;
+  logic [USE_BITS-1:0] begun_use;
+  logic [POSITION_BITS-1:0] begun_end;
+  logic [63:0] begun_address;
+  logic [12:0] begun_bytes;
+  logic [H2C_BITS-1:0] begun_channel;
+
+  always_ff @(posedge clk) begin
+    begun <= (fetch_begins || data_begins) && !rst;
+    begun_tag <= begin_tag;
+    begun_use <= begin_use;
+    begun_end <= fetch_has_turn ? fetch_end : POSITION_BITS'(ring_end[channel]);
+    begun_address <= begin_address;
+    begun_bytes <= begin_bytes;
+    begun_channel <= channel;
+  end
+
   // Of the receive buffer; unused without a limit.
   // verilator lint_off UNUSEDSIGNAL
   logic less_to_come, event_ends;
@@ -170,10 +190,13 @@ module crosslane_reads
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) answers (
       .*,
-      .begin_valid(fetch_begins || data_begins),
-      .begin_end(fetch_begins ? fetch_end : POSITION_BITS'(ring_end[channel])),
-      .begin_low(begin_address[6:0]),
-      .begin_channel(channel)
+      .begin_valid(begun),
+      .begin_tag(begun_tag),
+      .begin_use(begun_use),
+      .begin_end(begun_end),
+      .begin_bytes(begun_bytes),
+      .begin_low(begun_address[6:0]),
+      .begin_channel(begun_channel)
   );
 
   // --- Receive buffer of the link's block ----------------------------------------------------------
@@ -256,11 +279,11 @@ module crosslane_reads
   );
   assign done_ready = done_free ? done_chosen : '0;
 
-  assign free_valid = freed_before || fetch_done || done_free;
-  always_comb begin
-    if (freed_before) {free_tag, free_use} = {freed_tag, freed_use};
-    else if (fetch_done) {free_tag, free_use} = {fetch_oldest_tag, fetch_oldest_use};
-    else {free_tag, free_use} = {oldest_tag[done_channel], oldest_use[done_channel]};
+  always_ff @(posedge clk) begin
+    free_valid <= (freed_before || fetch_done || done_free) && !rst;
+    if (freed_before) {free_tag, free_use} <= {freed_tag, freed_use};
+    else if (fetch_done) {free_tag, free_use} <= {fetch_oldest_tag, fetch_oldest_use};
+    else {free_tag, free_use} <= {oldest_tag[done_channel], oldest_use[done_channel]};
   end
 
   crosslane_tag_lists #(

@@ -21,7 +21,8 @@ package crosslane_reads_pkg;
   typedef struct packed {
     logic        ours;         // its Requester ID is the function's
     error_e      refusal;      // from its status: ERROR_NONE if successful
-    logic        well_formed;  // length, byte count and Lower Address are consistent
+    logic        refused;      // its status ends the read
+    logic        well_formed;  // it has data; length, byte count and Lower Address are consistent
     logic        poisoned;
     logic        ends;         // its data are all that the byte count announces
     logic [12:0] count;        // bytes that were missing before it

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Free tags: one list for data, and one for each fetcher. The tag that has been free longest is
-// taken first. Each entry includes the number of the tag's next use.
+// taken first. Each entry includes the number of the tag's next use. The next tag for data is in a
+// register: a read begins late in the clock.
 
 module crosslane_tag_lists
   import crosslane_reads_pkg::*;
@@ -40,28 +41,34 @@ module crosslane_tag_lists
   localparam int unsigned SMALL_TAGS = 32;
   localparam int unsigned LIST_BITS = $clog2(FETCH_TAGS);
 
-  logic is_fetch, push, has_next, turn_away;
+  logic is_fetch, push, has_next, is_shown, is_usable, renews, turn_away;
 
   assign is_fetch = FETCHERS > 0 && 32'(free_tag) < FIRST_DATA_TAG;
   // A tag that cannot be used now returns to the end when nothing else is pushed.
-  assign turn_away = has_next && !extended_tags && 32'(data_tag) >= SMALL_TAGS && !free_valid;
+  assign is_usable = extended_tags || 32'(data_tag) < SMALL_TAGS;
+  assign turn_away = is_shown && !is_usable && !free_valid;
   assign push = (free_valid && !is_fetch) || turn_away;
-  assign data_valid = has_next && (extended_tags || 32'(data_tag) < SMALL_TAGS);
+  assign data_valid = is_shown && is_usable;
+  assign renews = !is_shown || data_take || turn_away;
 
   // When the list is full, a tag may be taken and another put in within the same clock.
   (* ram_style = "distributed" *) logic [USE_BITS+TAG_BITS-1:0] tags[DEPTH];
   logic [DEPTH_BITS:0] head, tail;
 
   assign has_next = head != tail;
-  assign {data_use, data_tag} = tags[head[DEPTH_BITS-1:0]];
 
   always_ff @(posedge clk) begin
     if (push) begin
       tags[tail[DEPTH_BITS-1:0]] <= turn_away ? {data_use, data_tag} : {free_use, free_tag};
       tail <= tail + 1'b1;
     end
-    if (data_take || turn_away) head <= head + 1'b1;
+    if (renews) begin
+      is_shown <= has_next;
+      {data_use, data_tag} <= tags[head[DEPTH_BITS-1:0]];
+      if (has_next) head <= head + 1'b1;
+    end
     if (rst) begin
+      is_shown <= 1'b0;
       head <= '0;
       tail <= '0;
     end

@@ -55,8 +55,8 @@ module crosslane_tag_table
     output logic        [POSITION_BITS-1:0] place,             // of the first byte's double word
     output logic                            answer_valid,      // its requester is to be informed
     output logic        [              2:0] answer_error,
-    output logic                            answer_whole,
-    output logic        [             12:0] answer_missing,    // bytes that are still missing
+    output logic                            answer_good,       // the completion has what it should
+    output logic        [             12:0] answer_missing,    // bytes that were missing before it
     output logic        [             12:0] answer_bytes,      // of the read
     output logic                            no_longer_waits,   // one outstanding answer fewer
     output logic                            no_longer_open,    // the same, or of a read given up
@@ -185,12 +185,10 @@ module crosslane_tag_table
                 ((has_progress && fits_progress) || (!has_progress && fits_read));
   assign is_hit = event_completion.ours && is_this_use;
 
-  // The byte count is valid only with data.
   logic has_data, is_refused, goes_on, is_good;
   assign has_data = event_completion.refusal == ERROR_NONE;
-  assign is_refused = event_completion.refusal == ERROR_UNSUPPORTED_REQUEST ||
-                      event_completion.refusal == ERROR_COMPLETER_ABORT;
-  assign goes_on = has_data && fits;
+  assign is_refused = event_completion.refused;
+  assign goes_on = fits;
   assign is_good = goes_on && !event_completion.poisoned;
   assign ends = is_refused || (goes_on && event_completion.ends);
 
@@ -236,8 +234,8 @@ module crosslane_tag_table
   // A tag given up answers too: else an answer to the previous use could be mistaken for one to the
   // next.
   assign answer_valid = completes_told || (times_out && !failed) || gives_up || initialises;
-  assign answer_whole = completes && event_completion.ends && is_good;
-  assign answer_missing = (completes && is_good) ? event_completion.rest : missing;
+  assign answer_good = completes && is_good;
+  assign answer_missing = missing;
   always_comb begin
     answer_error = 3'(ERROR_NONE);
     if (completes) answer_error = fault;

@@ -255,8 +255,8 @@ module crosslane_registers
     assign is_table = access_address[15:9] == MSIX_TABLE[15:9];
     assign is_pending = access_address == MSIX_PENDING[15:2];
     assign entry = access_address[8:4];
-    // One read port: accesses have priority.
-    assign msix_ready = !(access_valid && !access_write && is_table);
+    // One read port: reads have priority, of whatever register.
+    assign msix_ready = !(access_valid && !access_write);
     assign shown = msix_ready ? msix_vector : entry;
     assign msix_address = {highs[shown], lows[shown]};
     assign msix_data = datas[shown];

@@ -9,7 +9,9 @@
 //
 // A block shows the channel as in the clock in which the block is built, which is when the output
 // register is free; `status_taken` is in that clock. The choice takes a separate clock, so the
-// chosen channel is examined again when its block is built.
+// chosen channel is examined again when its block is built. What the arbiter takes is known too
+// late in a clock to build another block behind it: the last beat of several steps aside into
+// another register, and the output register is free.
 
 module crosslane_status
   import crosslane_pkg::*;
@@ -91,7 +93,6 @@ module crosslane_status
 
   // --- Steps -----------------------------------------------------------------------------------
   step_e step;
-  // The packet to send is worked out beside `is_free`, which comes from the arbiter late in the clock.
   logic is_free, sends_block, notes_interrupt;
   logic has_block, has_message, has_interrupt;
   logic [15:0] vector;
@@ -161,7 +162,8 @@ module crosslane_status
   logic [BLOCK_BITS-1:0] block, data;
   logic [63:0] block_address, address;
   logic [1:0] beat;
-  logic is_message;
+  logic is_valid, is_message, ends, steps_aside, has_tail;
+  logic [DATA_BITS-1:0] word, tail;  // the last beat that stepped aside
 
   assign shown = readings[channel];
   assign block = {
@@ -173,26 +175,33 @@ module crosslane_status
     number
   };
   assign block_address = settings[channel].status_address;
-  assign is_free = !m_status_valid || (m_status_ready && m_status_last);
+  assign word = DATA_BITS'(data >> (BEATS > 1 ? 32'(beat) * DATA_BITS : 0));
+  assign ends = is_message || beat == 2'(BEATS - 1);
+  assign steps_aside = BEATS > 1 && is_valid && !is_message && ends && !has_tail;
+  assign is_free = !is_valid || steps_aside;
 
   always_ff @(posedge clk) begin
-    if (m_status_ready) begin
+    if (m_status_ready && !has_tail) begin
       beat <= beat + 1'b1;
-      // The last word stays: it is sent once.
-      for (int unsigned n = 0; n + DATA_BITS < BLOCK_BITS; n++) data[n] <= data[n+DATA_BITS];
-      if (m_status_last) m_status_valid <= 1'b0;
+      if (ends) is_valid <= 1'b0;
     end
-    if (is_free && (has_block || has_message)) begin
-      m_status_valid <= 1'b1;
+    has_tail <= !m_status_ready && (has_tail || steps_aside);
+    if (!has_tail) tail <= word;
+    // While it is free the register follows what could be sent: few gates decide whether it is.
+    if (is_free) begin
+      is_valid <= has_block || has_message;
       beat <= '0;
-      is_message <= has_message;
-      data <= has_message ? BLOCK_BITS'(msix_data) : block;
-      address <= has_message ? msix_address : block_address;
+      is_message <= step == BUILD_MESSAGE;
+      data <= (step == BUILD_MESSAGE) ? BLOCK_BITS'(msix_data) : block;
+      address <= (step == BUILD_MESSAGE) ? msix_address : block_address;
       // Both are aligned: the lowest bits are 0.
-      if (has_message) address[1:0] <= '0;
+      if (step == BUILD_MESSAGE) address[1:0] <= '0;
       else address[ALIGNMENT_BITS-1:0] <= '0;
     end
-    if (rst) m_status_valid <= 1'b0;
+    if (rst) begin
+      is_valid <= 1'b0;
+      has_tail <= 1'b0;
+    end
   end
 
   always_comb begin
@@ -204,9 +213,10 @@ module crosslane_status
     m_status_header.last_be = is_message ? 4'h0 : 4'hf;
     m_status_header.requester = function_i.routing_id;
   end
-  assign m_status_first = beat == '0;
-  assign m_status_last  = is_message || beat == 2'(BEATS - 1);
-  assign m_status_data  = DATA_BITS'(data);
+  assign m_status_valid = is_valid || has_tail;
+  assign m_status_first = beat == '0 && !has_tail;
+  assign m_status_last  = ends || has_tail;
+  assign m_status_data  = has_tail ? tail : word;
 
 `ifndef SYNTHESIS
   if (VECTORS > 32 || CHANNELS < 1) begin : g_parameters

@@ -89,6 +89,7 @@ module h2c_reads
       .inline_data('0),
       .failed_error(failed_errors),
       .m_h2c_header(headers),
+      .fetch_asks(FETCH_PLACES'(0)),
       .fetch_valid(FETCH_PLACES'(0)),
       .fetch_ready(),
       .fetch_address('0),
