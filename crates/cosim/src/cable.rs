@@ -86,10 +86,7 @@ impl CableEnd {
 
     /// Inverts the bits of a word that arrive wrong.
     fn spoil(&mut self, word: &mut [u32; LINE_WORDS]) {
-        let mut next_error = || {
-            let uniform = self.random.f64();
-            ((1.0 - uniform).ln() / (-self.error_rate).ln_1p()) as u64
-        };
+        let mut next_error = || self.random.geometric(self.error_rate);
         let mut clean_bits = self.clean_bits.unwrap_or_else(&mut next_error);
         while clean_bits < self.bits {
             word[(clean_bits / 32) as usize] ^= 1 << (clean_bits % 32);

@@ -144,6 +144,15 @@ impl Random {
         self.next() & 1 == 0
     }
 
+    /// Trials that fail before the next one that succeeds, each by itself with `probability`, as a
+    /// bit arrives wrong (the geometric distribution): of one [`Self::f64`].
+    ///
+    /// At most [`u64::MAX`], which a `probability` of 0 gives; 1 gives 0.
+    #[inline]
+    pub fn geometric(&mut self, probability: f64) -> u64 {
+        ((1.0 - self.f64()).ln() / (-probability).ln_1p()) as u64
+    }
+
     /// A number from 0 up to but without 1, in steps of 2^-63 at most, of one number and, once in
     /// 2^54 times, of another.
     #[inline]

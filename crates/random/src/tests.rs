@@ -120,6 +120,16 @@ fn f64_draws_fixed_values_below_one() {
 }
 
 #[test]
+fn geometric_counts_what_fails_before_a_success() {
+    let mut random = one();
+    assert_eq!([0.5, 0.1, 1e-3].map(|rate| random.geometric(rate)), [1, 7, 273]);
+    let draws = 100_000;
+    let mean = (0..draws).map(|_| random.geometric(0.2)).sum::<u64>() as f64 / f64::from(draws);
+    assert!((3.95..4.05).contains(&mean), "(1 - 0.2) / 0.2 is 4, and the mean is {mean}");
+    assert_eq!([0.0, 1.0].map(|rate| random.geometric(rate)), [u64::MAX, 0]);
+}
+
+#[test]
 fn fill_writes_numbers_lowest_byte_first() {
     let (mut random, mut bytes) = (one(), [0; 19]);
     random.fill(&mut bytes);

@@ -141,11 +141,10 @@ async fn measured<R: Rdma, C: Clock>(
     }
     let mut lines = Vec::new();
     let done = plan.measure(clients, place, steps, &mut lines).await.map_err(failed);
-    if lines.is_empty() {
-        done?;
-        return Ok(Measured::Transfers(lines, None));
+    match done {
+        Err(error) if lines.is_empty() => Err(error),
+        done => Ok(Measured::Transfers(lines, done.err())),
     }
-    Ok(Measured::Transfers(lines, done.err()))
 }
 
 fn failed(error: ExperimentError) -> CommandError {

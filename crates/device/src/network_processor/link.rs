@@ -498,11 +498,7 @@ impl Wire {
         if parameters.bit_error_rate <= 0.0 {
             return (arrives_ps, Ok(frame));
         }
-        // Distance to the next of events with equal probability at every bit.
-        let mut next_error = || {
-            let uniform = self.random.f64();
-            ((1.0 - uniform).ln() / (-parameters.bit_error_rate).ln_1p()) as u64
-        };
+        let mut next_error = || self.random.geometric(parameters.bit_error_rate);
         let mut flips = Vec::new();
         let mut clean_bits = self.clean_bits.unwrap_or_else(&mut next_error);
         while clean_bits < bits {
