@@ -75,16 +75,17 @@ module crosslane_read_requests
   assign fits = completions_fit && !initialising;
 
   // Fetches are few and go first. A fetcher that asks and could fetch a clock ago has the turn, by
-  // registers: reads of data do not wait for whether it can still.
+  // registers: reads of data do not wait for whether it can still. It has the turn too while the
+  // receive buffer is full, or reads of data would take each place as it comes free.
   always_comb begin
     for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
-      fetch_can[f] = FETCHERS > 0 && fetch_room[f] && fetch_tag_valid[f] && fits && !m_fetch_valid;
+      fetch_can[f] = FETCHERS > 0 && fetch_room[f] && fetch_tag_valid[f] && !m_fetch_valid;
     end
   end
   always_ff @(posedge clk) fetch_could <= rst ? '0 : fetch_can;
   assign fetch_may = fetch_asks & fetch_could;
   assign fetch_has_turn = fetch_may != '0;
-  assign fetch_ready = fetch_chosen & fetch_valid & fetch_can;
+  assign fetch_ready = fits ? fetch_chosen & fetch_valid & fetch_can : '0;
   assign fetch_begins = fetch_ready != '0;
 
   crosslane_turn #(
