@@ -85,7 +85,7 @@ module crosslane_read_requests
   always_ff @(posedge clk) fetch_could <= rst ? '0 : fetch_can;
   assign fetch_may = fetch_asks & fetch_could;
   assign fetch_has_turn = fetch_may != '0;
-  assign fetch_ready = fits ? fetch_chosen & fetch_valid & fetch_can : '0;
+  assign fetch_ready = fetch_chosen & fetch_valid & fetch_can & {FETCH_PLACES{fits}};
   assign fetch_begins = fetch_ready != '0;
 
   crosslane_turn #(
