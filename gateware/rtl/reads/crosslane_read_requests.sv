@@ -68,7 +68,7 @@ module crosslane_read_requests
 );
   // Short paths: the choice of a requester does not wait for whether its register is free, which
   // comes from the arbiter, and each kind of read makes its header from its own requester.
-  logic [FETCH_PLACES-1:0] fetch_can, fetch_could, fetch_may, fetch_chosen;
+  logic [FETCH_PLACES-1:0] fetch_can, fetch_next, fetch_could, fetch_may, fetch_chosen;
   logic [H2C-1:0] can, chosen, request_ready;
   logic fits;
 
@@ -79,13 +79,14 @@ module crosslane_read_requests
   // receive buffer is full, or reads of data would take each place as it comes free.
   always_comb begin
     for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
-      fetch_can[f] = FETCHERS > 0 && fetch_room[f] && fetch_tag_valid[f] && !m_fetch_valid;
+      fetch_next[f] = FETCHERS > 0 && fetch_room[f] && fetch_tag_valid[f] && !m_fetch_valid;
+      fetch_can[f]  = fetch_next[f] && fits;
     end
   end
-  always_ff @(posedge clk) fetch_could <= rst ? '0 : fetch_can;
+  always_ff @(posedge clk) fetch_could <= rst ? '0 : fetch_next;
   assign fetch_may = fetch_asks & fetch_could;
   assign fetch_has_turn = fetch_may != '0;
-  assign fetch_ready = fetch_chosen & fetch_valid & fetch_can & {FETCH_PLACES{fits}};
+  assign fetch_ready = fetch_chosen & fetch_valid & fetch_can;
   assign fetch_begins = fetch_ready != '0;
 
   crosslane_turn #(
