@@ -157,6 +157,27 @@ async def a_reset_frees_all_space(dut):
     assert await b.count_of_one_unit() == b.all_of_one_unit
 
 
+@cocotb.test()
+async def a_fetch_gets_the_next_place_of_a_full_buffer(dut):
+    """Reads of data, which take each place at once, wait for it."""
+    b = await bench(dut)
+    if not b.fetchers:
+        return
+    await clocks(b, 300)
+    b.issue = b.ready = b.wants = 1.0
+    for n in range(300):
+        b.read(0, n * 512, 512)
+    for n in range(10):
+        await clocks(b, 100 + n)
+        begun, sent = len(b.accepted), len(b.fetches)
+        b.to_fetch[0].append((n * 4096, 32 * b.batch))
+        await run(b, lambda sent=sent: len(b.fetches) > sent, 500)
+        # One in the clocks in which the fetch begins to ask, and one behind it.
+        assert len(b.accepted) <= begun + 2
+    assert b.to_read[0]
+    await b.finish()
+
+
 @pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_completion_space(data_bits):
     parameters = {"DATA_BITS": data_bits, "H2C": 2, "FETCHERS": 3, "TAGS": 64, "BATCH": 4}

@@ -666,30 +666,7 @@ async def a_fetch_is_counted_until_its_end(dut):
     assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
 
 
-@cocotb.test()
-async def a_fetch_gets_the_next_place_of_a_full_receive_buffer(dut):
-    """Reads of data, which take each place at once, wait for it."""
-    b = await bench(dut)
-    if not b.fetchers or not int(dut.COMPLETION_HEADER_CREDITS.value):
-        return
-    await clocks(b, 300)
-    b.issue = b.ready = b.wants = 1.0
-    for n in range(200):
-        b.read(0, n * 512, 512)
-    for n in range(10):
-        await clocks(b, 100 + n)
-        before = len(b.accepted)
-        asked = len(b.fetches)
-        b.to_fetch[0].append((n * 4096, 256))
-        await run(b, lambda asked=asked: len(b.fetches) > asked, 500)
-        # One in the clocks in which it begins to ask, and one behind it.
-        assert len(b.accepted) <= before + 2
-        assert len(b.accepted) < 200
-    await b.finish()
-
-
 SEVERAL = "random_reads|every_fault|strays|given_up|begun|reset|extended|fetch|late"
-FULL = "a_fetch_gets_the_next_place"
 
 
 @pytest.mark.parametrize("data_bits", widths(128, 256))
@@ -712,12 +689,3 @@ def test_reads_of_several(data_bits):
     max_read = {64: 512, 128: 1024, 256: 4096, 512: 4096}[data_bits]
     parameters |= {"MAX_READ": max_read, "STAGING_BYTES": 16384, "TIMEOUT_CLOCKS": 3000}
     simulate(__file__, "crosslane_reads", parameters, tests=SEVERAL)
-
-
-@pytest.mark.parametrize("data_bits", widths(256))
-def test_reads_of_a_small_buffer(data_bits):
-    """Of completions it holds two reads of data: 9 headers and 33 units of 16 B each."""
-    parameters = {"DATA_BITS": data_bits, "H2C": 1, "FETCHERS": 1, "TAGS": 16, "BATCH": 8}
-    parameters |= {"MAX_READ": 512, "STAGING_BYTES": 16384, "TIMEOUT_CLOCKS": 5000}
-    parameters |= {"COMPLETION_HEADER_CREDITS": 18, "COMPLETION_DATA_CREDITS": 66}
-    simulate(__file__, "crosslane_reads", parameters, tests=FULL)
