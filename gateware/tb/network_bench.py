@@ -25,6 +25,8 @@ STATE_UP = 3
 # Registers of the reference.
 CREDITS, PUTS, REFUSED_COUNT, MISROUTED, WAITING = 0x24, 0x28, 0x2C, 0x34, 0x38
 LINK_CONTROL = 0x100
+# Bits of arrived_t.
+ARRIVED_BITS = 88
 
 
 def request(**fields: int) -> bytes:
@@ -212,7 +214,7 @@ class Pair:
                 host.taken.append(part(dut.event_request.value, 256, n).to_bytes(32, "little"))
             if datagrams >> n & 1:
                 link = part(dut.event_link.value, 3, n)
-                host.taken.append((link, part(dut.event_datagram.value, 88, n)))
+                host.taken.append((link, part(dut.event_datagram.value, ARRIVED_BITS, n)))
 
     def counters(self, number: int) -> dict[str, int]:
         """Counters of a node."""

@@ -8,8 +8,8 @@ from collections import deque
 
 import cocotb
 import pytest
-from network_bench import CREDITS as CREDITS_REGISTER
 from network_bench import (
+    ARRIVED_BITS,
     CREDITS_BASE,
     DATA,
     FAR_END,
@@ -24,6 +24,7 @@ from network_bench import (
     joined,
     request,
 )
+from network_bench import CREDITS as CREDITS_REGISTER
 from network_reference import Reference
 from packed import part
 from simulate import ALL, SEED, simulate
@@ -35,7 +36,7 @@ ROUTED = bool(int(os.environ.get("ROUTED", "0")))
 NODES, OWN_NODE = 6, 1
 DIMENSIONS = ((0x40, 3 | 1 << 16), (0x44, 2))
 CONTROL = 0x10
-ARRIVED_BITS, WRITE_BITS = 88, 118
+WRITE_BITS = 118
 WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
 KIND_SHORT, KIND_ROUTED = 2, 3
 

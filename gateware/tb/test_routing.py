@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 import cocotb
 import pytest
 from network_bench import (
+    ARRIVED_BITS,
     CREDITS,
     CREDITS_BASE,
     DATA,
@@ -29,7 +30,6 @@ RING, LINKS, ROUTED = 4, 2, 3
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
 GETS = {"get_slots": 16, "max_read": 256}
 DIMENSION, FORWARDED, GETS_REGISTER = 0x40, 0x30, 0x20
-ARRIVED_BITS = 88
 UNIT = 120
 SOURCE = 0x9_8765_0000
 # Notifications of gets lie behind those of credits.
@@ -351,7 +351,7 @@ async def a_lost_link_loses_what_goes_through_it_alone(dut):
         ring.hosts[1].write(first, 0)
         await settled(ring)
         await ring.bench.step(2000)
-        # What came later has no link to go by: nothing holds the channel.
+        # Later ones have no link to go by: nothing holds the channel.
         assert await ring.hosts[1].read(MISROUTED) > misrouted or round_
         ring.hosts[2].write(last, 0)
         await settled(ring)

@@ -38,6 +38,17 @@ impl EngineArguments {
         Ok(self.engine)
     }
 
+    /// Refuses the gateware of network processors that are cards.
+    ///
+    /// # Errors
+    /// The gateware was chosen.
+    pub fn not_of_cards(&self) -> Result<()> {
+        if self.engine == EngineKind::Rtl {
+            return Err(usage("--engine is of network processors in a lab; --device names cards"));
+        }
+        Ok(())
+    }
+
     /// Says on standard error how many clocks were simulated since `begun`, if any.
     pub fn print_speed(&self, begun: Instant) {
         let clocks = crosslane_cosim::clocks_run();

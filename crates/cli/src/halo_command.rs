@@ -168,9 +168,7 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
-    if arguments.engines.engine == EngineKind::Rtl {
-        return Err(usage("--engine is of network processors in a lab; --device names cards"));
-    }
+    arguments.engines.not_of_cards()?;
     let sizes = sizes(arguments, names.len())?;
     let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names, None)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, ValueHint};
 use crosslane::experiment::{GetWork, NgetMeasured, NgetOptions, Scenario, SizeRange, nget_on};
 use crosslane::host::{Mapping, Waiting};
-use crosslane::lab::{EngineKind, Lab};
+use crosslane::lab::Lab;
 use crosslane::open::DeviceName;
 use crosslane::torus::{Buffers, Modes, Requests};
 
@@ -211,9 +211,7 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
 }
 
 fn on_cards(arguments: &NgetArguments, names: &[DeviceName]) -> Result<()> {
-    if arguments.engines.engine == EngineKind::Rtl {
-        return Err(usage("--engine is of network processors in a lab; --device names cards"));
-    }
+    arguments.engines.not_of_cards()?;
     if !arguments.node.is_empty() {
         return Err(usage("--node names endpoints of a lab; --device names the cards here"));
     }

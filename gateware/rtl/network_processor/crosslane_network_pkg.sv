@@ -21,9 +21,8 @@ package crosslane_network_pkg;
   localparam int unsigned PUT_BYTES = CONTROL_BYTES + 128;
 
   localparam int unsigned MAX_LINKS = 8;
-  // Channel of routed messages, and from the edge of a ring on.
+  // Channel of routed messages; from the edge of a ring on they have the one above it.
   localparam logic [2:0] ROUTED_CHANNEL = 3'd6;
-  localparam logic [2:0] BEHIND_EDGE_CHANNEL = 3'd7;
   localparam int unsigned MAX_CHANNEL_DATAGRAMS = 512;
   localparam int unsigned MAX_CREDIT_SLOTS = 256;
   // Longest run of a message, and most datagrams of a message.

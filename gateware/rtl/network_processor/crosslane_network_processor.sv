@@ -220,9 +220,8 @@ module crosslane_network_processor
       .count  ()
   );
 
-  // A request waits while the mode of its link changes.
+  // A request waits while the torus is not known, or the mode of its link changes.
   always_comb begin
-    // So does a routed one while the torus is not known.
     request_waits = torus.is_new;
     for (int unsigned at = 0; at < LINKS; at++) begin
       request_waits |= changes[at] && request.link == 3'(at) && !(ROUTED && request.routed);

@@ -142,7 +142,7 @@ module crosslane_receive_engine
   logic adds_remainder, drops_remainder, remainders_ready, has_too_many;
 
   assign is_nothing = empties || (state.state == CREDIT_NONE && !state.is_dropped && !state.waits);
-  // What a routed key has to do beside goes before.
+  // A routed key is stored when its number and its remainder have been dealt with.
   assign stores = step == STORES && (!is_routed_key || (numbers_ready && remainders_ready));
 
   if (ROUTED) begin : g_routed

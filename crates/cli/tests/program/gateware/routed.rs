@@ -55,8 +55,9 @@ async fn message(nodes: &[Node], from: u16, to: u16, bytes: u64) -> Result<Picos
     Ok(ended.ended - got.posted)
 }
 
-/// Messages of all sizes from each node to each other, and all at once. Returns the times from
-/// node 0 to its neighbour and to the node beyond, by sizes, and how many datagrams went on.
+/// Messages of all sizes from node 0 to its neighbour and to the node beyond, then one from each
+/// node to each other at once. Returns the times of the first, by sizes, and how many datagrams
+/// went on at each node.
 fn exchange(engine: EngineKind) -> (Vec<[Picoseconds; 2]>, Vec<u32>) {
     let lab = Lab::load("nget:crosslane").unwrap().with_torus(&[NODES]).unwrap();
     let run = CheckedRun::new(&lab.with_engines(engine), 1).unwrap();
