@@ -34,7 +34,7 @@ UNIT = 120
 SOURCE = 0x9_8765_0000
 # Notifications of gets lie behind those of credits.
 GET_NOTIFY = NOTIFY + 0x10000
-CLOCKS_OF_A_HOP = 57
+CLOCKS_OF_A_HOP = 53
 
 
 def word_of(arrived: int) -> tuple[int, int, int]:
@@ -251,7 +251,7 @@ class Traffic:
 async def settled(ring: Ring) -> None:
     """Waits until no card has anything to do."""
     for host in ring.hosts:
-        await host.until(STATUS, lambda value: value == 1)
+        await host.until(STATUS, lambda value: value == 1, 1000)
 
 
 @cocotb.test()

@@ -151,6 +151,11 @@ def assert_counted(pair, names: str) -> None:
         assert sum(one[name] for one in totals) > 0, (name, totals)
 
 
+def framed(content: bytes, lanes: int) -> list:
+    """The columns of a frame with a good CRC."""
+    return columns_of(content + zlib.crc32(content).to_bytes(4, "little"), lanes)
+
+
 def made_up(seed, expected: int, lanes: int) -> list:
     """A frame with a good CRC that need not make sense."""
     near = (
@@ -164,7 +169,7 @@ def made_up(seed, expected: int, lanes: int) -> list:
         word = 0x5C | seed.choice([seed.choice([0, 6, 7]), *[1, 2, 4, 5] * 2, *[3] * 6]) << 8
         word |= near << 11 | seed.choice([1, 4]) << 19 | count << 22
         content = word.to_bytes(4, "little")
-    return columns_of(content + zlib.crc32(content).to_bytes(4, "little"), lanes)
+    return framed(content, lanes)
 
 
 @cocotb.test()
@@ -187,6 +192,22 @@ async def an_end_that_breaks_the_rules_breaks_nothing_here(dut):
     assert not any(queue for end in pair.ends for queue in end.delivered)
     if is_thorough():
         assert_counted(pair, "stale doubles discarded delivered overruns damaged")
+    pair.close()
+
+
+@cocotb.test()
+async def a_confirm_of_another_count_confirms_nothing(dut):
+    bench, pair, _, datagram = await prepared(dut, "confirm")
+    pair.ends[0].to_send = [0, 1, 0, 0, 0, 0, 0, 0]
+    await bench.until(lambda: pair.ends[1].taken_count == 1, 20 * datagram)
+    # The count has been told. From now on end 1 hears only what is made up: it asks again and
+    # again, which each of its columns is compared for.
+    await bench.step(8 * datagram)
+    pair.injects = True
+    for count in (0, 1):
+        confirm = 0x5C | 5 << 8 | 1 << 19 | count << 22
+        pair.injected[1].extend(framed(confirm.to_bytes(4, "little"), pair.lanes))
+        await bench.step(of_run()["refresh"] + 8 * datagram)
     pair.close()
 
 

@@ -91,6 +91,8 @@ module crosslane_network_link
     output logic arrived_valid,
     input logic arrived_ready,
     output arrived_t arrived,
+    output logic arrived_is_coming,
+    output coming_t coming,
     input logic frees,
     input logic [2:0] frees_channel,
     input logic [SLOT_BITS-1:0] frees_slot,
@@ -434,6 +436,7 @@ module crosslane_network_link
       .m_valid      (arrived_valid),
       .m_ready      (arrived_ready),
       .m_arrived    (arrived),
+      .m_is_coming  (arrived_is_coming),
       .*
   );
 endmodule

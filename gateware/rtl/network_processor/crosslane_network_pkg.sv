@@ -101,6 +101,14 @@ package crosslane_network_pkg;
     logic [15:0] source;
     logic [15:0] destination;
   } routing_word_t;
+  // Of the datagram that a link receives: `begins` while its routing word comes, `is_routed` when all
+  // of that is there.
+  typedef struct packed {
+    logic        begins;
+    logic        is_routed;
+    logic [15:0] source;
+    logic [15:0] destination;
+  } coming_t;
   localparam int unsigned ROUTING_BYTES = 8;
   localparam int unsigned ROUTED_BYTES = 120;  // of a message in each full routed datagram
   localparam int unsigned DIMENSIONS = 4;

@@ -91,6 +91,10 @@ module crosslane_network_processor
   torus_t torus;
   logic [LINKS-1:0] come_valid, come_ready;
   arrived_t [LINKS-1:0] come;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [LINKS-1:0] come_is_coming;  // of routed ones
+  coming_t [LINKS-1:0] coming;
+  // verilator lint_on UNUSEDSIGNAL
   logic hop_known;
   hop_t hop;
   logic [LINKS-1:0] forgets, through_clear, through_enable, through_frees, through_frees_ready;
@@ -334,6 +338,8 @@ module crosslane_network_processor
         .arrived_valid(come_valid[n]),
         .arrived_ready(come_ready[n]),
         .arrived(come[n]),
+        .arrived_is_coming(come_is_coming[n]),
+        .coming(coming[n]),
         .frees(frees[n]),
         .frees_channel,
         .frees_slot,
@@ -387,6 +393,7 @@ module crosslane_network_processor
         .s_valid(come_valid),
         .s_ready(come_ready),
         .s_arrived(come),
+        .s_is_coming(come_is_coming),
         .m_valid(arrived_valid),
         .m_ready(arrived_ready),
         .m_arrived(arrived),

@@ -35,6 +35,9 @@ module crosslane_receive_store
     output logic                              m_valid,
     input  logic                              m_ready,
     output arrived_t                          m_arrived,
+    // The routing word of the datagram that comes, and whether it is the one that has come now.
+    output coming_t                           coming,
+    output logic                              m_is_coming,
     // A place is free.
     input  logic                              frees,
     input  logic     [              2:0]      frees_channel,
@@ -133,6 +136,7 @@ module crosslane_receive_store
     head <= head_next;
     // A datagram that finds none before it is told at once.
     m_valid <= head_next != tail || delivers;
+    m_is_coming <= ROUTED && head_next == tail && delivers;
     m_arrived <= $bits(arrived_t)'(order[head_next[PLACE_BITS-1:0]]);
     if (head_next == tail) m_arrived <= arrived;
     if (rst) begin
@@ -145,6 +149,7 @@ module crosslane_receive_store
   // --- What goes on to other links -----------------------------------------------------------
   if (ROUTED) begin : g_through
     logic [8*LANES-1:0] beats[1<<THROUGH_BITS];
+    logic within_word, begins, is_routed;
 
     always_ff @(posedge clk) begin
       if (beat_valid && has_room && header.channel >= ROUTED_CHANNEL) begin
@@ -152,12 +157,24 @@ module crosslane_receive_store
       end
       if (through_enable) through_data <= beats[through_position];
       // The routing word is in front.
-      if (beat_valid && 32'(beat_index) < ROUTING_BYTES / LANES) begin
+      begins <= within_word;
+      if (within_word) begin
         word[8*LANES*beat_index+:8*LANES] <= beat_data;
+        is_routed <= 32'(beat_index) == ROUTING_BYTES / LANES - 1 && has_room &&
+            header.channel >= ROUTED_CHANNEL && label.kind == KIND_ROUTED;
       end
+      if (rst) is_routed <= 1'b0;
     end
+    assign within_word = beat_valid && 32'(beat_index) < ROUTING_BYTES / LANES;
+    assign coming = '{
+            begins: begins,
+            is_routed: is_routed,
+            source: word.source,
+            destination: word.destination
+        };
   end else begin : g_neighbours
     assign word = '0;
+    assign coming = '0;
     assign through_data = '0;
   end
 

@@ -21,6 +21,10 @@ module crosslane_router
     input  logic     [     LINKS-1:0] s_valid,
     output logic     [     LINKS-1:0] s_ready,
     input  arrived_t [     LINKS-1:0] s_arrived,
+    // The datagram that comes, and whether `s_arrived` is the same, in the first clock in which it
+    // is valid.
+    input  coming_t  [     LINKS-1:0] coming,
+    input  logic     [     LINKS-1:0] s_is_coming,
     // Those for the receive engine.
     output logic     [     LINKS-1:0] m_valid,
     input  logic     [     LINKS-1:0] m_ready,
@@ -46,7 +50,10 @@ module crosslane_router
   logic found;
   hop_t found_hop;
   logic [LINKS-1:0] is_routed, has_hop, passes, pushable, pushes;
-  hop_t [LINKS-1:0] hops;
+  // The look-up under way is of the datagram that has come, or of the one that comes.
+  logic [LINKS-1:0] asks_now, asked_now, asked_early;
+  logic [LINKS-1:0] has_early, knows;
+  hop_t [LINKS-1:0] hops, early_hops, next_hops;
   label_t [LINKS-1:0] labels, own_labels;
 
   // --- Their next steps, by turns ------------------------------------------------------------
@@ -56,9 +63,14 @@ module crosslane_router
         (torus.is_there || torus.is_new);
   end
 
+  // The next step of a datagram is known when it has come, if none has come before it that waits.
   always_comb begin
     for (int unsigned n = 0; n < LINKS; n++) begin
-      asks[n] = s_valid[n] && is_routed[n] && !has_hop[n] && !waits[n] && !torus.is_new;
+      knows[n] = has_hop[n] || (s_is_coming[n] && has_early[n]);
+      next_hops[n] = has_hop[n] ? hops[n] : early_hops[n];
+      asks_now[n] = s_valid[n] && is_routed[n] && !knows[n];
+      asks[n] = !waits[n] && !torus.is_new &&
+          (asks_now[n] || (coming[n].is_routed && (coming[n].begins || !has_early[n])));
       own_labels[n] = labels[n];
       if (is_routed[n]) own_labels[n].index = s_arrived[n].index;
     end
@@ -70,8 +82,8 @@ module crosslane_router
     destination = look_node;
     for (int unsigned n = 0; n < LINKS; n++) begin
       if (chosen[n]) begin
-        source = s_arrived[n].source;
-        destination = s_arrived[n].destination;
+        source = asks_now[n] ? s_arrived[n].source : coming[n].source;
+        destination = asks_now[n] ? s_arrived[n].destination : coming[n].destination;
       end
     end
     for (int unsigned n = 0; n < ASKERS; n++) answered[n] = found && found_id == ID_BITS'(n);
@@ -103,16 +115,30 @@ module crosslane_router
     looked <= answered[LINKS];
     if (found) hop <= found_hop;
     for (int unsigned n = 0; n < LINKS; n++) begin
-      if (answered[n]) begin
+      has_early[n] <= has_early[n] && !coming[n].begins && !written;
+      if (coming[n].begins || written) asked_early[n] <= 1'b0;
+      if (answered[n] && asked_early[n] && !coming[n].begins && !written) begin
+        early_hops[n] <= found_hop;
+        has_early[n]  <= 1'b1;
+      end
+      if (chosen[n]) begin
+        asked_now[n]   <= asks_now[n];
+        asked_early[n] <= !asks_now[n];
+      end
+      if (answered[n] && asked_now[n]) begin
         hops[n] <= found_hop;
+        has_hop[n] <= 1'b1;
+      end else if (knows[n] && !has_hop[n]) begin
+        hops[n] <= early_hops[n];
         has_hop[n] <= 1'b1;
       end
       if (!s_valid[n] || s_ready[n]) has_hop[n] <= 1'b0;
     end
     if (rst) begin
-      waits   <= '0;
-      looked  <= 1'b0;
+      waits <= '0;
+      looked <= 1'b0;
       has_hop <= '0;
+      has_early <= '0;
     end
   end
 
@@ -124,13 +150,14 @@ module crosslane_router
     for (int unsigned n = 0; n < LINKS; n++) begin
       next_takes[n] = 1'b0;
       for (int unsigned other = 0; other < LINKS; other++) begin
-        if (other != n && hops[n].link == 3'(other)) next_takes[n] |= takes[other];
+        if (other != n && next_hops[n].link == 3'(other)) next_takes[n] |= takes[other];
       end
-      pushable[n] = s_valid[n] && is_routed[n] && has_hop[n] && hops[n].has_link && next_takes[n];
-      passes[n] = !is_routed[n] || (has_hop[n] && !(hops[n].has_link && next_takes[n]));
+      pushable[n] = s_valid[n] && is_routed[n] && knows[n] && next_hops[n].has_link &&
+          next_takes[n];
+      passes[n] = !is_routed[n] || (knows[n] && !(next_hops[n].has_link && next_takes[n]));
       m_arrived[n] = s_arrived[n];
       m_arrived[n].label = own_labels[n];
-      m_arrived[n].is_here = is_routed[n] && has_hop[n] && hops[n].is_here;
+      m_arrived[n].is_here = is_routed[n] && knows[n] && next_hops[n].is_here;
       m_valid[n] = s_valid[n] && passes[n];
     end
   end
@@ -149,8 +176,8 @@ module crosslane_router
   always_comb begin
     push = next_push != '0;
     pushes = push_ready ? next_push : '0;
-    push_link = hops[push_index].link;
-    push_behind_edge = hops[push_index].is_behind_edge;
+    push_link = next_hops[push_index].link;
+    push_behind_edge = next_hops[push_index].is_behind_edge;
     push_label = labels[push_index];
     push_place = '{
         link: 3'(push_index),
