@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Measures the area of the engine on a chip: yosys `synth_xilinx` for each configuration, as a
-table.
+"""Measures the area of engine and network processor on a chip: yosys `synth_xilinx` for each
+configuration, as a table, and `synth_intel_alm` for some.
 
 `area.py` writes docs/gateware-area.md (`--kept`: from remembered results only; rows without one are
 named); `--check` synthesises the configurations that have a limit and fails if one is exceeded or
@@ -15,6 +15,7 @@ import sys
 from dataclasses import dataclass
 
 from synthesis import (
+    ALM,
     BOTH,
     FAMILIES,
     GATEWARE,
@@ -63,6 +64,8 @@ class Measured(Configuration):
 
 
 RING_LIMITS = {256: 11_999}
+# As in the lab nget:crosslane.
+CARD = {"PUT_SLOTS": 16, "STAGING_BYTES": 8192, "MAX_WRITE": 128, "QUEUE_DATAGRAMS": 16}
 # The other engine's sums.
 BARE_LIMITS = {64: 2_752, 256: 6_066}
 
@@ -99,6 +102,21 @@ CONFIGURATIONS = [
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, (SERIES_7,), {}),
         ("shim to the P-Tile", "crosslane_shim_ptile", (256, 512), {}, (SERIES_7,), {}),
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, (ULTRASCALE,), {}),
+        *[
+            (
+                f"network processor, {name}",
+                "crosslane_network_card",
+                (256,),
+                {"LINKS": links, "NODES": nodes, **CARD},
+                (ULTRASCALE, ALM),
+                {},
+            )
+            for name, links, nodes in [
+                ("one link", 1, 0),
+                ("4 links, routing", 4, 64),
+                ("6 links, routing", 6, 64),
+            ]
+        ],
     ]
     for width in widths
 ]
@@ -143,10 +161,11 @@ def counted(cells: dict[str, int]) -> Area:
     return Area(logic, memory, count("FD"), blocks)
 
 
-def synthesise(configuration: Measured, family: str, *, only_kept: bool = False) -> Area | None:
-    """Runs yosys, or takes its remembered result; none if it may not run."""
-    result = mapped(configuration, family, only_kept=only_kept)
-    return result and counted(result.cells)
+def counted_alm(cells: dict[str, int]) -> str:
+    """The same of a part with ALMs, as columns of its table."""
+    luts = sum(number for cell, number in cells.items() if cell.startswith("MISTRAL_ALUT"))
+    others = (cells.get(f"MISTRAL_{cell}", 0) for cell in ("MLAB", "FF", "M10K"))
+    return " | ".join(f"{count:,}" for count in (luts, *others))
 
 
 def row(configuration: Measured, area: Area) -> str:
@@ -161,17 +180,23 @@ def tables(configurations: list[Measured], *, only_kept: bool = False) -> str:
     missing: dict[str, list[str]] = {}
     for family, name in FAMILIES.items():
         lines += [f"### {name}", ""]
-        head = "| | LUT | as logic | as memory | FF | BRAM36 |"
-        lines += [f"{head} LUT at most |", "| --- |" + " ---: |" * 6]
+        if family == ALM:
+            lines += ["| | ALUT | MLAB of 32 x 1 | FF | M10K |", "| --- |" + " ---: |" * 4]
+        else:
+            head = "| | LUT | as logic | as memory | FF | BRAM36 |"
+            lines += [f"{head} LUT at most |", "| --- |" + " ---: |" * 6]
         for configuration in configurations:
             if family not in configuration.families:
                 continue
-            area = synthesise(configuration, family, only_kept=only_kept)
-            if area is None:
+            result = mapped(configuration, family, only_kept=only_kept)
+            if result is None:
                 missing.setdefault(configuration.name, []).append(name)
                 continue
-            line = row(configuration, area)
-            lines.append(line if family == SERIES_7 else line.rsplit("|", 2)[0] + "| |")
+            if family == ALM:
+                line = f"| {configuration.name} | {counted_alm(result.cells)} |"
+            else:
+                line = row(configuration, counted(result.cells))
+            lines.append(line if family != ULTRASCALE else line.rsplit("|", 2)[0] + "| |")
             print(lines[-1], flush=True)
         lines.append("")
     if missing:
@@ -202,7 +227,7 @@ def check() -> bool:
     for configuration in CONFIGURATIONS:
         if configuration.limit is None:
             continue
-        area = synthesise(configuration, SERIES_7)
+        area = counted(mapped(configuration, SERIES_7).cells)
         if area.luts > configuration.limit:
             print(f"{configuration.name}: {area.luts:,} LUT, at most {configuration.limit:,}")
             good = False

@@ -18,8 +18,9 @@ from model import RTL, cache, sources  # noqa: E402
 from netlist import Depths, Netlist  # noqa: E402
 
 SERIES_7, ULTRASCALE = "xc7", "xcup"
-FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
-BOTH = tuple(FAMILIES)
+ALM = "cyclonev"  # Arria V and 10 have the same logic cell, with larger memories
+FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+", ALM: "Cyclone V"}
+BOTH = (SERIES_7, ULTRASCALE)
 
 WIDTHS = [64, 128, 256, 512]
 # One channel each way, descriptors from rings, status blocks and interrupts.
@@ -32,6 +33,10 @@ READ = (
 )
 XILINX = (
     "synth_xilinx -family {family} -top {module} -flatten -noiopad; "
+    "tee -o {cells} stat -json; write_json {netlist}"
+)
+INTEL = (
+    "synth_intel_alm -family {family} -top {module} -noiopad; "
     "tee -o {cells} stat -json; write_json {netlist}"
 )
 CELLS, NETLIST, DEPTHS = "cells.json", "netlist.json", "depths.json"
@@ -65,23 +70,25 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Mapped:
-    """A module on a Xilinx part: how many cells of each type, and its levels of LUTs."""
+    """A module on a part: how many cells of each type, and on a Xilinx part its levels of LUTs."""
 
     cells: dict[str, int]
-    depths: Depths
+    depths: Depths | None
 
 
 def mapped(configuration: Configuration, family: str, *, only_kept: bool = False) -> Mapped | None:
     """Runs yosys, or takes its remembered result for the same files (unless passes are ignored);
     none if it may not run and has not."""
-    script = configuration.script(XILINX.replace("{family}", family))
+    then = INTEL if family == ALM else XILINX
+    script = configuration.script(then.replace("{family}", family))
 
     def make(folder: Path) -> None:
         cells, netlist = folder / CELLS, folder / NETLIST
         yosys.run(
             script.replace("{cells}", str(cells)).replace("{netlist}", str(netlist)), GATEWARE
         )
-        (folder / DEPTHS).write_text(json.dumps(asdict(Netlist(netlist).depths())))
+        if family != ALM:
+            (folder / DEPTHS).write_text(json.dumps(asdict(Netlist(netlist).depths())))
         netlist.unlink()
 
     parts = (script, (SYN / "netlist.py").read_text(), *configuration.sources)
@@ -90,6 +97,8 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
     if folder is None:
         return None
     cells = json.loads((folder / CELLS).read_text())["design"]["num_cells_by_type"]
+    if family == ALM:
+        return Mapped(cells, None)
     return Mapped(cells, Depths(**json.loads((folder / DEPTHS).read_text())))
 
 
