@@ -50,7 +50,7 @@ ones, by number, are printed with the command that runs them again.
 
 With --tori each seed makes up a torus of hosts with network processors, which exchange messages
 while bits on the cables arrive wrong, cables are cut and links are trained anew. On the gateware
-(--engine rtl) a torus is two nodes with two cables, as it does not route.
+(--engine rtl) a torus is a ring of two to four nodes.
 
 With --items several machines share the seeds, and a run that was ended goes on where it was
 (docs/shards.md). `crosslane merge` says which seeds have failed.")]

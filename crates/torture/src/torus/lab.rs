@@ -29,8 +29,8 @@ const SIZES: [&[u16]; 12] = [
     &[2, 2, 2, 2],
 ];
 
-/// Sizes of tori of gateware: two nodes, joined by two cables.
-const GATEWARE_SIZES: &[u16] = &[2];
+/// Sizes of tori of gateware: rings, as a card has two links.
+const GATEWARE_SIZES: [&[u16]; 4] = [&[2], &[2], &[3], &[4]];
 /// Configuration of the gateware.
 const CONFIGURATION: &str = "two_links";
 
@@ -41,7 +41,7 @@ const ERROR_RATES: [f64; 5] = [0.0, 0.0, 1e-7, 1e-5, 1e-4];
 pub(super) fn lab(rng: &mut Random, engines: EngineKind) -> Lab {
     let sizes = match engines {
         EngineKind::Model => pick(rng, &SIZES),
-        EngineKind::Rtl => GATEWARE_SIZES,
+        EngineKind::Rtl => pick(rng, &GATEWARE_SIZES),
     };
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
     let lab = lab.and_then(|lab| {
