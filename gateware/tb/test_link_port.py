@@ -24,7 +24,7 @@ PPM_PS = PERIOD_PS * 300 // 1_000_000
 MAX_SKEW_BITS = 70
 # Fields of the packed counters, the lowest bits first.
 LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
-DATAGRAM_BYTES, COMMAND_BYTES = 136, 8
+OVERHEAD_BYTES, COMMAND_BYTES = 8, 8
 ACKNOWLEDGE = 8
 
 
@@ -157,7 +157,7 @@ def compare_training(number: int, lanes: int) -> int:
         session, *lines = one.splitlines()
         # What comes, whether alignment begins anew; the state is that before, so of the line above.
         rows = [line.split("|", 2) for line in lines]
-        first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session}"
+        first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session} {os.environ['LONG']} 0"
         answers = link_reference.lanes(first, [row[0] for row in rows])
         for at, (row, behind) in enumerate(itertools.pairwise(rows)):
             found = f"{row[1]}|{behind[2]}"
@@ -369,7 +369,8 @@ async def an_end_reset_alone_is_seen(dut):
 @cocotb.test()
 async def full_rate(dut):
     ports = await prepared(dut, "rate", (0, 0))
-    datagram = DATAGRAM_BYTES // ports.lanes
+    frame_bytes = datagram_bytes(int(os.environ["LONG"]))
+    datagram = frame_bytes // ports.lanes
     window = 1_283 * 17
     for active in ((255, 0), (255, 255)):
         ports.drive("active", *active)
@@ -380,7 +381,7 @@ async def full_rate(dut):
         # Skip sets, an ACK of the other way for each eight datagrams: docs/torus-link.md, Budget.
         limit = window * 1_280 / 1_283 / datagram
         if active[1]:
-            whole = DATAGRAM_BYTES * ACKNOWLEDGE
+            whole = frame_bytes * ACKNOWLEDGE
             limit *= whole / (whole + COMMAND_BYTES)
         dut._log.info("%s: %d of %.1f datagrams", active, taken, limit)
         assert taken >= 0.99 * limit
@@ -388,9 +389,14 @@ async def full_rate(dut):
     await ports.end()
 
 
-def of_wire(lanes: int) -> dict[str, int]:
+def datagram_bytes(is_long: int) -> int:
+    """A datagram with header and CRC."""
+    return (256 if is_long else 128) + OVERHEAD_BYTES
+
+
+def of_wire(lanes: int, is_long: int) -> dict[str, int]:
     """Times that fit the wire, as `EndParameters::for_wire` has them, in columns."""
-    datagram, latency = DATAGRAM_BYTES // lanes, 60
+    datagram, latency = datagram_bytes(is_long) // lanes, 60
     round_trip = (ACKNOWLEDGE + 1) * datagram + COMMAND_BYTES // lanes + 3 + 2 * latency
     within = 12 * datagram
     refresh = 8 * ACKNOWLEDGE * datagram + 2 * round_trip
@@ -400,11 +406,25 @@ def of_wire(lanes: int) -> dict[str, int]:
 
 @pytest.mark.parametrize(("lanes", "symbols"), [(8, 2), (1, 2), *([(4, 4)] if ALL else [])])
 def test_link_port(lanes, symbols):
-    parameters = {"lanes": lanes, "symbols": symbols, **of_wire(lanes)}
+    run({"lanes": lanes, "symbols": symbols})
+
+
+@pytest.mark.parametrize(("lanes", "symbols"), [(8, 2), *([(1, 2), (4, 4)] if ALL else [])])
+def test_link_port_long(lanes, symbols):
+    """Datagrams of 256 B."""
+    tests = None if ALL else "comes_up|slips|full_rate"
+    run({"lanes": lanes, "symbols": symbols, "long": 1}, tests)
+
+
+def run(chosen: dict[str, int], tests: str | None = None) -> None:
+    """Simulates two ports."""
+    parameters = {"long": 0, **chosen}
+    parameters |= of_wire(parameters["lanes"], parameters["long"])
     parameters |= {"channel_datagrams": CHANNEL_DATAGRAMS, "retry_datagrams": 32}
     simulate(
         __file__,
         "link_ports",
         {name.upper(): value for name, value in parameters.items()},
+        tests=tests,
         environment={"LINK_REFERENCE": link_reference.key()},
     )

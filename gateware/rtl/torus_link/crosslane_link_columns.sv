@@ -7,7 +7,8 @@ module crosslane_link_columns
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned LANES             = 8,
-    parameter int unsigned CHANNEL_DATAGRAMS = 64
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter bit          LONG              = 1'b0
 ) (
     input  logic                  clk,
     input  logic                  rst,            // or disabled
@@ -98,6 +99,7 @@ module crosslane_link_columns
       4'd8: value = seen_now[7:0];
       4'd9: value = seen_now[15:8];
       4'd10: value = stage_2 ? 8'd2 : 8'd1;
+      4'd11: value = 8'(LONG);
       4'd12: value = ~crc[7:0];
       4'd13: value = ~crc[15:8];
       4'd14: value = ~crc[23:16];

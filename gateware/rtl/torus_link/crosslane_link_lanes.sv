@@ -6,9 +6,10 @@
 module crosslane_link_lanes
   import crosslane_link_pkg::*;
 #(
-    parameter int unsigned LANES             = 8,  // 1, 4 or 8
-    parameter int unsigned SYMBOLS           = 2,  // of a word of a transceiver: 2 or 4
-    parameter int unsigned CHANNEL_DATAGRAMS = 64  // of the end
+    parameter int unsigned LANES             = 8,    // 1, 4 or 8
+    parameter int unsigned SYMBOLS           = 2,    // of a word of a transceiver: 2 or 4
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,   // of the end
+    parameter bit          LONG              = 1'b0  // datagrams of the end carry 256 B
 ) (
     // A column in each clock.
     input  logic                                       clk,
@@ -96,7 +97,8 @@ module crosslane_link_lanes
 
   crosslane_link_training #(
       .LANES(LANES),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG)
   ) training (
       .retrain(retrains),
       .present(present_1),
@@ -122,7 +124,8 @@ module crosslane_link_lanes
 
   crosslane_link_columns #(
       .LANES(LANES),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG)
   ) columns (
       .rst(end_rst),
       .is_confirming(state == PORT_CONFIRM),

@@ -10,7 +10,8 @@ module crosslane_link_training
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned LANES             = 8,
-    parameter int unsigned CHANNEL_DATAGRAMS = 64  // told to the other end
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,   // told to the other end
+    parameter bit          LONG              = 1'b0  // as the datagrams of the other end must be
 ) (
     input  logic                 clk,
     input  logic                 rst,
@@ -117,7 +118,7 @@ module crosslane_link_training
   function automatic logic fits(training_set_t s, logic [15:0] far_session);
     logic unused;
     unused = &{1'b0, s.seen, s.stage};
-    return s.version == LINK_VERSION && s.lanes == 8'(LANES) && s.is_in_order
+    return s.version == LINK_VERSION && s.lanes == 8'(LANES) && s.is_in_order && s.is_long == LONG
         && s.channel_datagrams != '0 && s.channel_datagrams <= MAX_CHANNEL_DATAGRAMS
         && s.session != '0 && (far_session == '0 || far_session == s.session);
   endfunction

@@ -14,7 +14,8 @@ module link_ports
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
     parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter int unsigned REFRESH               = 1598,
+    parameter bit          LONG                  = 1'b0
 ) (
     input  logic                                       clk_0,
     input  logic                                       clk_1,
@@ -99,7 +100,8 @@ module link_ports
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .REFRESH(REFRESH),
+        .LONG(LONG)
     ) link_port (
         .clk(clk[n]),
         .rst(port_rst[n]),
@@ -144,6 +146,7 @@ module link_ports
 
     link_traffic #(
         .LANES(LANES),
+        .LONG (LONG),
         .SIDE (n)
     ) traffic (
         .clk(clk[n]),
@@ -170,8 +173,9 @@ module link_ports
     );
 
     // --- Rules of what is sent ----------------------------------------------------------------
-    // A skip set begins 1,280 to 1,415 columns behind the one before; behind the last training set
+    // A skip set begins 1,280 columns and at most a frame behind the one before; behind the last training set
     // come eight idle columns at least.
+    localparam logic [11:0] SKIP_MOST = 12'(1279 + payload_bytes(LONG) + OVERHEAD_BYTES);
     logic [11:0] since_skip;
     logic [ 3:0] idles;
     logic was_comma, skips, is_known;
@@ -190,7 +194,7 @@ module link_ports
         is_known <= 1'b0;
         idles <= '1;
       end else begin
-        assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= 1415));
+        assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= SKIP_MOST));
         assert (!(control == LANES'(1) && symbols[0] == K_COMMAND) || idles >= 8);
       end
     end
