@@ -12,7 +12,7 @@
 //! `bring-up`: each line is a clock, with words in this order, each if it happens: `e` enabled, `d`
 //! disabled, `r` trains again, `sN` a training set of stage N has been sent, and always the column
 //! that comes: `c` with digits as above, or `c-` without alignment. With 64b/66b a column comes if
-//! it does, and before it `w1` begins a row without errors, `w0` one with, `w-` one without deskew.
+//! it does, else `q`, and before it `w1` begins a row without errors, `w0` one with, `w-` one without deskew.
 //! The answer has, divided by `|`:
 //! 1 if alignment begins anew; 1 if the link was lost; the state (0 disabled, 1 align, 2 confirm, 3
 //! up, 4 failed), session, session seen and stage of the set to send, datagrams of the far receive
@@ -207,6 +207,7 @@ impl Training {
                     let is_whole = if rest == "-" { None } else { Some(rest == "1") };
                     restarts = !self.is_off() && self.count(is_whole);
                 }
+                "q" => {}
                 "c" if self.has_blocks => {
                     self.take(Some(column(rest)?));
                 }

@@ -230,4 +230,6 @@ pub fn transfer(
 }
 
 #[cfg(test)]
+mod line_tests;
+#[cfg(test)]
 mod tests;
