@@ -12,6 +12,7 @@ module link_training_properties
     input logic                 enable,
     input logic                 retrain,
     input logic                 stage_2_sent,
+    input logic                 counts,
     input logic                 present,
     input logic                 whole,
     input logic                 broken,
@@ -63,7 +64,7 @@ module link_training_properties
     // Its datagrams are long, and those of this end are not.
     was_misfit <= !rst && what == 3'd5 && set.is_long;
     was_lost_due <= state == PORT_UP && !rst && !disables
-                    && (retrain || (progress.errors >= 7'd120 && !(present && whole)));
+                    && (retrain || (progress.errors >= 7'd120 && counts && !(present && whole)));
     if (!is_reset)
       assume (rst);
       else begin

@@ -155,6 +155,11 @@ package crosslane_link_pkg;
     return is_long ? LONG_PAYLOAD_BYTES : PAYLOAD_BYTES;
   endfunction
 
+  // Bits of a transceiver's word: a block of 64b/66b, or symbols of 8b/10b.
+  function automatic int unsigned word_bits(bit is_blocks, int unsigned symbols);
+    return is_blocks ? 66 : 10 * symbols;
+  endfunction
+
   // The register of a CRC behind a frame and its CRC.
   localparam logic [31:0] CRC_RESIDUE = 32'hdebb_20e3;
 
