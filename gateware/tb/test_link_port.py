@@ -229,6 +229,7 @@ async def comes_up_with_skew_and_clocks_apart(dut):
         assert apart - 7 <= counted[0]["dropped"] <= apart + 7 and counted[0]["doubled"] == 0
         assert apart - 7 <= counted[1]["doubled"] <= apart + 7 and counted[1]["dropped"] == 0
     assert all(sum(ports.lane_errors(n)) == 0 for n in range(2))
+    assert [ports.damaged(n) for n in range(2)] == [0, 0]
     await ports.end()
 
 
@@ -451,7 +452,8 @@ def test_link_port_long(lanes, symbols):
 @pytest.mark.parametrize(("lanes", "long"), [(8, 1), (4, 1), (1, 0)])
 def test_link_port_blocks(lanes, long):
     """Lanes of 64b/66b."""
-    run({"lanes": lanes, "long": long, "blocks": 1})
+    few = {4: "comes_up|slips|full_rate", 1: "comes_up|wrong_bits|cut|reset|full_rate"}
+    run({"lanes": lanes, "long": long, "blocks": 1}, None if ALL else few.get(lanes))
 
 
 def run(chosen: dict[str, int], tests: str | None = None) -> None:
