@@ -12,6 +12,7 @@ module link_training_properties
     input logic                 enable,
     input logic                 retrain,
     input logic                 stage_2_sent,
+    input logic                 counts,
     input logic                 present,
     input logic                 whole,
     input logic                 broken,
@@ -45,7 +46,7 @@ module link_training_properties
   );
 
   logic is_reset = 1'b0;
-  logic was_disabled, was_lost_due;
+  logic was_disabled, was_lost_due, was_misfit;
   port_state_e was;
   logic [15:0] far, far_before, session_before;
   logic knew, knows;
@@ -60,8 +61,10 @@ module link_training_properties
     far_before <= far;
     session_before <= session;
     was_disabled <= disables || rst;
+    // Its datagrams are long, and those of this end are not.
+    was_misfit <= !rst && what == 3'd5 && set.is_long;
     was_lost_due <= state == PORT_UP && !rst && !disables
-                    && (retrain || (progress.errors >= 7'd120 && !(present && whole)));
+                    && (retrain || (progress.errors >= 7'd120 && counts && !(present && whole)));
     if (!is_reset)
       assume (rst);
       else begin
@@ -86,6 +89,7 @@ module link_training_properties
           // It may come up and be lost within a clock.
           assert (!lost || was == PORT_UP || was == PORT_CONFIRM);
           assert (!was_lost_due || state != PORT_UP);
+          assert (!was_misfit || state != PORT_UP);
           // The other end stays the same, and a failure stays.
           if (far_before != '0) assert (far == far_before);
           if (was == PORT_FAILED) assert (state == PORT_FAILED);

@@ -13,7 +13,7 @@ from link_reference import COUNTERS, Reference
 from packed import part
 from tlp_stream import Bench
 
-CHANNELS, PAYLOAD_BYTES = 8, 128
+CHANNELS = 8
 DATA, CONTROL, ERROR = range(3)
 SKIP, COMMAND, IDLE, COMMA = ((CONTROL, byte) for byte in (0x1C, 0x5C, 0x7C, 0xBC))
 OPERATIONS = {1: "ACK", 2: "NACK", 3: "RESTART", 4: "COUNT", 5: "CONFIRM"}
@@ -25,6 +25,11 @@ SKIP_INTERVAL = 300
 # A symbol: its kind (DATA, CONTROL, ERROR) and byte. A column: one of each lane; None: no column.
 Symbol = tuple[int, int]
 Column = list[Symbol]
+
+
+def payload_bytes(is_long: int) -> int:
+    """The payload of a datagram."""
+    return 256 if is_long else 128
 
 
 def columns_of(frame: bytes, lanes: int) -> list[Column]:
@@ -142,6 +147,7 @@ class End:
     number: int
     dut: object
     lanes: int
+    payload_bytes: int
     reference: Reference
     cable: Cable
     seed: random.Random
@@ -180,7 +186,7 @@ class End:
         number = self.numbers[channel]
         self.numbers[channel] += 1
         head = bytes([self.number, channel]) + number.to_bytes(4, "little")
-        payload = head + self.seed.randbytes(PAYLOAD_BYTES - len(head))
+        payload = head + self.seed.randbytes(self.payload_bytes - len(head))
         return channel, self.seed.getrandbits(21), payload
 
 
@@ -191,8 +197,17 @@ class Pair:
         self.dut, self.seed = dut, seed
         self.lanes = sizes["lanes"]
         self.channel_datagrams = sizes["channel_datagrams"]
+        self.payload_bytes = payload_bytes(sizes["long"])
         self.ends = [
-            End(n, dut, self.lanes, Reference(**sizes), Cable(self.lanes, seed), seed)
+            End(
+                n,
+                dut,
+                self.lanes,
+                self.payload_bytes,
+                Reference(**sizes),
+                Cable(self.lanes, seed),
+                seed,
+            )
             for n in range(2)
         ]
         for end in self.ends:
@@ -302,7 +317,7 @@ class Pair:
             events.append(f"f{happens >> 1 & 7}")
         if end.offers and s_ready:
             end.at += 1
-            is_last = end.at * self.lanes == PAYLOAD_BYTES
+            is_last = end.at * self.lanes == self.payload_bytes
             if end.at == 1 if end.is_steady else is_last:
                 assert submits, f"clock {clock}"
                 channel, label, payload = end.sending

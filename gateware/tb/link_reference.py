@@ -78,6 +78,7 @@ class Reference:
     def __init__(self, lanes: int, **sizes: int):
         names = ("channel_datagrams", "retry_datagrams", "queue_datagrams")
         names += ("acknowledge_datagrams", "acknowledge_within", "retry_timeout", "refresh")
+        names += ("long",)
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(
             [program(END)], stdin=pipe, stdout=pipe, text=True, bufsize=1

@@ -11,7 +11,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 from simulate import SEED, simulate
 
-STEP, CHANNEL, WORDS = 0x9E3779B1, 7, 32
+STEP, CHANNEL = 0x9E3779B1, 7
+PAYLOAD_BYTES = 256 if os.environ.get("LONG") == "1" else 128
+WORDS = PAYLOAD_BYTES // 4
 
 # A datagram: channel, label (kind, tag, index, the lowest bits first), payload.
 Datagram = tuple[int, int, bytes]
@@ -33,7 +35,9 @@ class Expected:
         """Counts a datagram."""
         channel, label, payload = one
         index = label >> 8
-        words = [int.from_bytes(payload[at : at + 4], "little") for at in range(0, 128, 4)]
+        words = [
+            int.from_bytes(payload[at : at + 4], "little") for at in range(0, PAYLOAD_BYTES, 4)
+        ]
         before, wanted = self.next or ((words[0] - STEP) % (1 << 32), index)
         steps = zip([before, *words], words, strict=False)
         is_right = all((b - a) % (1 << 32) == STEP for a, b in steps)
@@ -46,7 +50,7 @@ class Expected:
 def changed(seed: random.Random, one: Datagram) -> Datagram:
     """A datagram with one field or byte that is wrong."""
     channel, label, payload = one
-    at = seed.randrange(128)
+    at = seed.randrange(PAYLOAD_BYTES)
     wrong = payload[:at] + bytes([payload[at] ^ 1 << seed.randrange(8)]) + payload[at + 1 :]
     return seed.choice(
         [
@@ -95,7 +99,7 @@ async def all_that_is_wrong_is_found(dut):
 async def generated(dut, seed: random.Random, lanes: int) -> Datagram:
     """The next datagram out of the generator, with pauses."""
     payload = b""
-    while len(payload) < 128:
+    while len(payload) < PAYLOAD_BYTES:
         dut.s_ready.value = ready = int(seed.random() < 0.8)
         if ready and int(dut.s_valid.value):
             payload += int(dut.s_data.value).to_bytes(lanes, "little")
@@ -107,9 +111,9 @@ async def generated(dut, seed: random.Random, lanes: int) -> Datagram:
 async def check(dut, seed: random.Random, lanes: int, one: Datagram) -> None:
     """Gives a datagram to the checker."""
     channel, label, payload = one
-    for at in range(0, 128, lanes):
+    for at in range(0, PAYLOAD_BYTES, lanes):
         dut.m_valid.value, dut.m_channel.value, dut.m_label.value = 1, channel, label
-        dut.m_first.value, dut.m_last.value = int(at == 0), int(at + lanes == 128)
+        dut.m_first.value, dut.m_last.value = int(at == 0), int(at + lanes == PAYLOAD_BYTES)
         dut.m_data.value = int.from_bytes(payload[at : at + lanes], "little")
         await FallingEdge(dut.clk)
     dut.m_valid.value = 0
@@ -117,6 +121,6 @@ async def check(dut, seed: random.Random, lanes: int, one: Datagram) -> None:
         await FallingEdge(dut.clk)
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 8])
-def test_link_pattern(lanes):
-    simulate(__file__, "link_pattern", {"LANES": lanes})
+@pytest.mark.parametrize(("lanes", "long"), [(1, 0), (4, 0), (8, 0), (8, 1)])
+def test_link_pattern(lanes, long):
+    simulate(__file__, "link_pattern", {"LANES": lanes, "LONG": long})

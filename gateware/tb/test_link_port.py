@@ -21,10 +21,14 @@ CHANNELS = 8
 DISABLED, ALIGN, CONFIRM, UP, FAILED = range(5)
 PERIOD_PS = 40_000
 PPM_PS = PERIOD_PS * 300 // 1_000_000
-MAX_SKEW_BITS = 70
+BLOCKS = os.environ.get("BLOCKS") == "1"
+# Seven symbols, or a row.
+MAX_SKEW_BITS = 66 if BLOCKS else 70
+# Alignment takes 64 rows at least, of eight clocks each.
+PATIENCE = 8 if BLOCKS else 1
 # Fields of the packed counters, the lowest bits first.
 LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
-DATAGRAM_BYTES, COMMAND_BYTES = 136, 8
+OVERHEAD_BYTES, COMMAND_BYTES = 8, 8
 ACKNOWLEDGE = 8
 
 
@@ -77,12 +81,13 @@ class Ports:
         await ClockCycles(self.dut.clk_0, clocks, rising=False)
 
     async def until(self, condition, clocks: int) -> int:
-        """Waits for a condition, which must hold within these clocks; about how long it took."""
-        for waited in range(0, clocks, 16):
+        """Waits for a condition, which must hold within these clocks (of 64b/66b eight times as
+        many); about how long it took."""
+        for waited in range(0, clocks * PATIENCE, 16):
             if condition():
                 return waited
             await self.step(16)
-        raise AssertionError(f"not within {clocks} clocks: state {self.states()}")
+        raise AssertionError(f"not within {clocks * PATIENCE} clocks: state {self.states()}")
 
     def states(self) -> list[int]:
         """Training states of both ports."""
@@ -96,6 +101,11 @@ class Ports:
         """The counters of a port's lanes."""
         vector = part(self.dut.lane_counters.value, 32 * len(LANE_COUNTERS), number)
         return {name: vector >> 32 * n & 0xFFFF_FFFF for n, name in enumerate(LANE_COUNTERS)}
+
+    def damaged(self, number: int) -> int:
+        """Damaged frames that a port has counted."""
+        vector = part(self.dut.counters.value, 32 * len(link_reference.COUNTERS), number)
+        return part(vector, 32, link_reference.COUNTERS.index("damaged"))
 
     def lane_errors(self, number: int) -> list[int]:
         """Symbols with errors of each lane of a port."""
@@ -157,7 +167,8 @@ def compare_training(number: int, lanes: int) -> int:
         session, *lines = one.splitlines()
         # What comes, whether alignment begins anew; the state is that before, so of the line above.
         rows = [line.split("|", 2) for line in lines]
-        first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session}"
+        kind = f"{os.environ['LONG']} {os.environ['BLOCKS']}"
+        first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session} {kind}"
         answers = link_reference.lanes(first, [row[0] for row in rows])
         for at, (row, behind) in enumerate(itertools.pairwise(rows)):
             found = f"{row[1]}|{behind[2]}"
@@ -197,8 +208,10 @@ async def comes_up_with_skew_and_clocks_apart(dut):
     for n in range(2):
         ports.lane_delays(n, skewed(ports.seed, ports.lanes))
     await ports.begin((300, -300))
-    # 464 columns without latency: docs/torus-link.md.
-    assert await ports.until(ports.are_up, 700) <= 640
+    # 464 columns without latency (docs/torus-link.md); with 64b/66b up to 66 places of a header are
+    # tried, each for two rows on average, then 64 rows and 24 sets of four come.
+    most = (4 * 66 + 64 + 24 * 4) * 8 if BLOCKS else 640
+    assert await ports.until(ports.are_up, 700) <= most
     # As far apart as clocks may be, for some skip sets: columns are dropped or doubled.
     ports.drive("active", 255, 255)
     await ports.step(20_000)
@@ -208,9 +221,15 @@ async def comes_up_with_skew_and_clocks_apart(dut):
     assert [one["slipped"] for one in counted] == [0, 0]
     # Port 0 is slower by 600 ppm, less what its buffer takes.
     apart = (get_sim_time("ps") - begun_ps) / PERIOD_PS * 600 / 1_000_000
-    assert apart - 7 <= counted[0]["dropped"] <= apart + 7 and counted[0]["doubled"] == 0
-    assert apart - 7 <= counted[1]["doubled"] <= apart + 7 and counted[1]["dropped"] == 0
+    if BLOCKS:
+        # An end that is slower drops skip rows; none doubles any.
+        assert [one["doubled"] for one in counted] == [0, 0] and counted[1]["dropped"] == 0
+        assert counted[0]["dropped"] * 8 <= apart + 8
+    else:
+        assert apart - 7 <= counted[0]["dropped"] <= apart + 7 and counted[0]["doubled"] == 0
+        assert apart - 7 <= counted[1]["doubled"] <= apart + 7 and counted[1]["dropped"] == 0
     assert all(sum(ports.lane_errors(n)) == 0 for n in range(2))
+    assert [ports.damaged(n) for n in range(2)] == [0, 0]
     await ports.end()
 
 
@@ -221,12 +240,17 @@ async def wrong_bits_lose_nothing(dut):
     for _ in range(cases(3)):
         # About one bit in 1e5 to 1e4; fewer lanes have fewer frames.
         most = [1, 2, 8] if ports.lanes == 8 else [20]
+        if BLOCKS:
+            # Words have 66 bits, and there are fewer.
+            most = [20, 66] if ports.lanes > 1 else [200]
         odds = [ports.seed.choice(most) * (1 << 32) // 10_000 for _ in range(2)]
         ports.drive("error_odds", *odds)
         await ports.step(3_000)
     ports.drive("error_odds", 0, 0)
     await ports.all_comes()
-    assert sum(ports.lane_errors(0)) > 0 and sum(ports.lane_errors(1)) > 0
+    for n in range(2):
+        # Of 66 bits two are a header's, whose errors are counted; all others damage frames.
+        assert ports.damaged(n) > 0 if BLOCKS else sum(ports.lane_errors(n)) > 0
     assert max(ports.counted(n)["losses"] for n in range(2)) == 0, "it bears them"
     await ports.end()
 
@@ -287,7 +311,8 @@ async def skew_past_the_limit_never_comes_up(dut):
     ports = Ports(dut, random.Random(f"{SEED} past"))
     if ports.lanes > 1:
         delays = [20] * ports.lanes
-        delays[ports.seed.randrange(1, ports.lanes)] += MAX_SKEW_BITS + 10
+        # Two rows are never one.
+        delays[ports.seed.randrange(1, ports.lanes)] += 132 if BLOCKS else MAX_SKEW_BITS + 10
         ports.lane_delays(0, delays)
     else:
         ports.drive("is_cut", 1, 0)
@@ -299,7 +324,9 @@ async def skew_past_the_limit_never_comes_up(dut):
         await ports.step(100)
         assert ports.states()[1] == ALIGN
         assert ports.states()[0] in (ALIGN, CONFIRM)
-    assert ports.counted(1)["realigned"] >= 12
+    # A lane of 64b/66b is aligned again in 64 rows, and waits for its signal.
+    least = 0 if ports.lanes == 1 else 2
+    assert ports.counted(1)["realigned"] >= (least if BLOCKS else 12)
     # A cable that is mended works.
     ports.drive("is_cut", 0, 0)
     ports.lane_delays(0, [20] * ports.lanes)
@@ -313,7 +340,7 @@ async def a_lane_that_shifts_by_a_column_is_noticed(dut):
     if ports.lanes > 1:
         # Without traffic nothing but skip sets tells, in four of them.
         delays = list(ports.delays[0])
-        delays[0] += -10 if delays[0] >= 20 else 10
+        delays[0] += 66 if BLOCKS else -10 if delays[0] >= 20 else 10
         ports.lane_delays(0, delays)
         await ports.until(lambda: not ports.are_up(), 5 * 1_300)
         ports.lane_delays(0, [30] * ports.lanes)
@@ -369,8 +396,9 @@ async def an_end_reset_alone_is_seen(dut):
 @cocotb.test()
 async def full_rate(dut):
     ports = await prepared(dut, "rate", (0, 0))
-    datagram = DATAGRAM_BYTES // ports.lanes
-    window = 1_283 * 17
+    frame_bytes = datagram_bytes(int(os.environ["LONG"]))
+    datagram = frame_bytes // ports.lanes
+    window = 1_281 * 8 * 6 if BLOCKS else 1_283 * 17
     for active in ((255, 0), (255, 255)):
         ports.drive("active", *active)
         await ports.step(20 * datagram)
@@ -378,19 +406,30 @@ async def full_rate(dut):
         await ports.step(window)
         taken = sum(ports.datagrams("taken", 1)) - before
         # Skip sets, an ACK of the other way for each eight datagrams: docs/torus-link.md, Budget.
-        limit = window * 1_280 / 1_283 / datagram
+        limit = window * (1_280 / 1_281 if BLOCKS else 1_280 / 1_283) / datagram
         if active[1]:
-            whole = DATAGRAM_BYTES * ACKNOWLEDGE
+            whole = frame_bytes * ACKNOWLEDGE
             limit *= whole / (whole + COMMAND_BYTES)
         dut._log.info("%s: %d of %.1f datagrams", active, taken, limit)
         assert taken >= 0.99 * limit
+        # Of all line bits: 66 of a lane in eight clocks, or ten in each.
+        raw_bits = window * ports.lanes * (66 / 8 if BLOCKS else 10)
+        share = taken * 8 * (frame_bytes - OVERHEAD_BYTES) / raw_bits
+        dut._log.info("%.1f %% of the raw line", 100 * share)
+        if BLOCKS and os.environ["LONG"] == "1":
+            assert share >= 0.93
         await ports.all_comes()
     await ports.end()
 
 
-def of_wire(lanes: int) -> dict[str, int]:
+def datagram_bytes(is_long: int) -> int:
+    """A datagram with header and CRC."""
+    return (256 if is_long else 128) + OVERHEAD_BYTES
+
+
+def of_wire(lanes: int, is_long: int, blocks: int) -> dict[str, int]:
     """Times that fit the wire, as `EndParameters::for_wire` has them, in columns."""
-    datagram, latency = DATAGRAM_BYTES // lanes, 60
+    datagram, latency = datagram_bytes(is_long) // lanes, 120 if blocks else 60
     round_trip = (ACKNOWLEDGE + 1) * datagram + COMMAND_BYTES // lanes + 3 + 2 * latency
     within = 12 * datagram
     refresh = 8 * ACKNOWLEDGE * datagram + 2 * round_trip
@@ -400,11 +439,32 @@ def of_wire(lanes: int) -> dict[str, int]:
 
 @pytest.mark.parametrize(("lanes", "symbols"), [(8, 2), (1, 2), *([(4, 4)] if ALL else [])])
 def test_link_port(lanes, symbols):
-    parameters = {"lanes": lanes, "symbols": symbols, **of_wire(lanes)}
+    run({"lanes": lanes, "symbols": symbols})
+
+
+@pytest.mark.parametrize(("lanes", "symbols"), [(8, 2), *([(1, 2), (4, 4)] if ALL else [])])
+def test_link_port_long(lanes, symbols):
+    """Datagrams of 256 B."""
+    tests = None if ALL else "comes_up|slips|full_rate"
+    run({"lanes": lanes, "symbols": symbols, "long": 1}, tests)
+
+
+@pytest.mark.parametrize(("lanes", "long"), [(8, 1), (4, 1), (1, 0)])
+def test_link_port_blocks(lanes, long):
+    """Lanes of 64b/66b."""
+    few = {4: "comes_up|slips|full_rate", 1: "comes_up|wrong_bits|cut|reset|full_rate"}
+    run({"lanes": lanes, "long": long, "blocks": 1}, None if ALL else few.get(lanes))
+
+
+def run(chosen: dict[str, int], tests: str | None = None) -> None:
+    """Simulates two ports."""
+    parameters = {"symbols": 2, "long": 0, "blocks": 0, **chosen}
+    parameters |= of_wire(parameters["lanes"], parameters["long"], parameters["blocks"])
     parameters |= {"channel_datagrams": CHANNEL_DATAGRAMS, "retry_datagrams": 32}
     simulate(
         __file__,
         "link_ports",
         {name.upper(): value for name, value in parameters.items()},
+        tests=tests,
         environment={"LINK_REFERENCE": link_reference.key()},
     )

@@ -10,7 +10,7 @@ from collections import Counter
 import cocotb
 import link_reference
 import pytest
-from link_bench import CHANNELS, FAULTS, OPERATIONS, begin, columns_of
+from link_bench import CHANNELS, FAULTS, OPERATIONS, begin, columns_of, payload_bytes
 from simulate import ALL, SEED, simulate
 
 # Of both ends; times are clocks.
@@ -20,15 +20,20 @@ SIZES = {
     "retry_datagrams": 8,
     "acknowledge_datagrams": 4,
     "steady": 0,
+    "long": 0,
 }
-# Clocks of a datagram, by lanes, and of the cable with the ends' own latency.
-COLUMNS = {1: 136, 4: 34, 8: 17}
+# Clocks of the cable with the ends' own latency.
 ROUND_TRIP = 60
+
+
+def datagram_clocks(chosen: dict[str, int]) -> int:
+    """Clocks of a datagram."""
+    return (payload_bytes(chosen["long"]) + 8) // chosen["lanes"]
 
 
 def sizes(lanes: int, **others: int) -> dict[str, int]:
     """Sizes and times that fit the wire, as `EndParameters::for_wire` has them."""
-    datagram = COLUMNS[lanes]
+    datagram = datagram_clocks({"lanes": lanes, **SIZES, **others})
     chosen = {"lanes": lanes, **SIZES}
     within = 6 * datagram
     round_trip = 7 * datagram + ROUND_TRIP
@@ -58,7 +63,7 @@ async def prepared(dut, which: str):
     bench, pair = await begin(dut, chosen, seed)
     pair.up(0, 1)
     await bench.step(2)
-    return bench, pair, seed, COLUMNS[chosen["lanes"]]
+    return bench, pair, seed, datagram_clocks(chosen)
 
 
 async def all_comes(bench, pair, clocks: int):
@@ -156,20 +161,20 @@ def framed(content: bytes, lanes: int) -> list:
     return columns_of(content + zlib.crc32(content).to_bytes(4, "little"), lanes)
 
 
-def made_up(seed, expected: int, lanes: int) -> list:
+def made_up(seed, expected: int, pair) -> list:
     """A frame with a good CRC that need not make sense."""
     near = (
         expected + seed.choice([-2, -1, 0, 0, 0, 1, 2, 127, 128, 129, seed.getrandbits(8)])
     ) % 256
     if seed.random() < 0.4:
         word = near | seed.choice([1, 1, 1, 4]) << 8 | seed.getrandbits(21) << 11
-        content = word.to_bytes(4, "little") + seed.randbytes(128)
+        content = word.to_bytes(4, "little") + seed.randbytes(pair.payload_bytes)
     else:
         count = seed.choice([0, 0, 1, 2, seed.getrandbits(10)])
         word = 0x5C | seed.choice([seed.choice([0, 6, 7]), *[1, 2, 4, 5] * 2, *[3] * 6]) << 8
         word |= near << 11 | seed.choice([1, 4]) << 19 | count << 22
         content = word.to_bytes(4, "little")
-    return framed(content, lanes)
+    return framed(content, pair.lanes)
 
 
 @cocotb.test()
@@ -182,7 +187,7 @@ async def an_end_that_breaks_the_rules_breaks_nothing_here(dut):
     for _ in range(cases(150)):
         for n in range(2):
             expected = int(dut.expected.value) >> 8 * n & 0xFF
-            pair.injected[n].extend(made_up(seed, expected, pair.lanes))
+            pair.injected[n].extend(made_up(seed, expected, pair))
         await bench.until(lambda: not any(pair.injected), 2 * datagram)
         await bench.step(seed.choice([2, 2, 3, datagram]))
     # All that was delivered is as it came.
@@ -250,6 +255,16 @@ def test_torus_link_steady(lanes):
     """Datagrams without pauses, which are sent while they come."""
     tests = "^(?!.*full_rate)" if ALL else "everything|drop"
     run(sizes(lanes, steady=1), tests)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8] if ALL else [8])
+def test_torus_link_long(lanes):
+    """Datagrams of 256 B."""
+    run(sizes(lanes, long=1), "^(?!.*full_rate)" if ALL else "faults|rules")
+
+
+def test_torus_link_long_rate():
+    run(sizes(8, retry_datagrams=32, channel_datagrams=16, long=1), "full_rate")
 
 
 def run(chosen: dict[str, int], tests: str = "^(?!.*full_rate)") -> None:

@@ -5,8 +5,8 @@
 //!
 //! The first line has the sizes and times of the end as decimal numbers: lanes,
 //! `channel_datagrams`, `retry_datagrams`, `queue_datagrams`, `acknowledge_datagrams`,
-//! `acknowledge_within`, `retry_timeout`, `refresh`. Every other line is a clock: its time, then
-//! in this order, each if it happens,
+//! `acknowledge_within`, `retry_timeout`, `refresh`, and 1 if datagrams are long, else 0. Every
+//! other line is a clock: its time, then in this order, each if it happens,
 //!
 //! * `n`: the next frame is chosen,
 //! * `c...`: a column comes, three hexadecimal digits a lane: 0 data, 1 control, 2 error; the byte,
@@ -19,7 +19,7 @@
 //! credits, thirteen counters.
 
 use crosslane_torus_link::code::Symbol;
-use crosslane_torus_link::frame::{Channel, Damaged, Frame, Header, PAYLOAD_BYTES};
+use crosslane_torus_link::frame::{Channel, Damaged, Frame, Header, payload_bytes};
 use crosslane_torus_link::lanes::{Deframer, Event, MAX_LANES};
 use crosslane_torus_link::{EndParameters, LinkEnd};
 use std::error::Error;
@@ -48,14 +48,16 @@ fn channel(text: &str) -> Outcome<Channel> {
 struct Reference {
     end: LinkEnd,
     deframer: Deframer,
+    is_long: bool,
 }
 
 impl Reference {
     fn new(line: &str) -> Outcome<Self> {
         let numbers: Vec<u64> = line.split(' ').map(str::parse).collect::<Result<_, _>>()?;
-        let [lanes, datagrams, retry, queue, acknowledge, within, timeout, refresh] = numbers[..]
+        let [lanes, datagrams, retry, queue, acknowledge, within, timeout, refresh, long] =
+            numbers[..]
         else {
-            return Err(format!("eight numbers are expected: {line}").into());
+            return Err(format!("nine numbers are expected: {line}").into());
         };
         let parameters = EndParameters {
             channel_datagrams: datagrams.try_into()?,
@@ -67,7 +69,9 @@ impl Reference {
             refresh_ps: refresh,
         };
         parameters.check()?;
-        Ok(Self { end: LinkEnd::new(parameters), deframer: Deframer::new(lanes.try_into()?) })
+        let (deframer, is_long) = (Deframer::new(lanes.try_into()?), long == 1);
+        let deframer = if is_long { deframer.with_long_datagrams() } else { deframer };
+        Ok(Self { end: LinkEnd::new(parameters), deframer, is_long })
     }
 
     /// Takes a column; returns the datagram that it delivers.
@@ -103,9 +107,11 @@ impl Reference {
             return Err(format!("channel, header and payload are expected: {text}").into());
         };
         let Header { kind, tag, index, .. } = Header::from_word(u32::from_str_radix(header, 16)?);
-        let payload: [u8; PAYLOAD_BYTES] =
-            bytes(payload)?.try_into().map_err(|_| format!("128 bytes are expected: {text}"))?;
-        self.end.submit(channel(number)?, kind, tag, index, Arc::new(payload));
+        let (payload, expected) = (bytes(payload)?, payload_bytes(self.is_long));
+        if payload.len() != expected {
+            return Err(format!("{expected} bytes are expected: {text}").into());
+        }
+        self.end.submit(channel(number)?, kind, tag, index, Arc::from(payload));
         Ok(())
     }
 

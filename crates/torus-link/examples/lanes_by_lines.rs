@@ -2,7 +2,8 @@
 //! The lanes of a port that are told by lines on standard input what happens, and say on standard
 //! output what they do: the reference of the gateware's tests (`gateware/tb/link_reference.py`).
 //!
-//! The first line is `align LANES`, or `bring-up LANES CHANNEL_DATAGRAMS SESSION`.
+//! The first line is `align LANES`, `bring-up LANES CHANNEL_DATAGRAMS SESSION LONG BLOCKS`, LONG 1 if
+//! datagrams are long, BLOCKS 1 for 64b/66b, else 0; `align-blocks LANES` or `columns LANES`.
 //!
 //! `align`: each line is a symbol time, three digits a lane: ten line bits as a hexadecimal number,
 //! or `---` without a signal; or the line is `r`: alignment begins anew. The answer is the deskewed
@@ -10,13 +11,24 @@
 //!
 //! `bring-up`: each line is a clock, with words in this order, each if it happens: `e` enabled, `d`
 //! disabled, `r` trains again, `sN` a training set of stage N has been sent, and always the column
-//! that comes: `c` with digits as above, or `c-` without alignment. The answer has, divided by `|`:
+//! that comes: `c` with digits as above, or `c-` without alignment. With 64b/66b a column comes if
+//! it does, else `q`, and before it `w1` begins a row without errors, `w0` one with, `w-` one without deskew.
+//! The answer has, divided by `|`:
 //! 1 if alignment begins anew; 1 if the link was lost; the state (0 disabled, 1 align, 2 confirm, 3
 //! up, 4 failed), session, session seen and stage of the set to send, datagrams of the far receive
 //! buffers once known, and counts, at most those that matter: good sets, those that know this end,
 //! sent sets, idle columns, misfits, errors, skewed sets, damaged frames, columns in this state and
 //! since the last good set.
+//!
+//! `align-blocks`: each line is the time of a row, `r` if alignment begins anew before it, then for
+//! each lane 66 line bits as a hexadecimal number, the bit that came first lowest, or `-` without a
+//! signal. The answer is 1 if all lanes are aligned, else 0, and the deskewed row: for each lane
+//! `d` or `c` (data, control) and the eight bytes, first byte first, or `e`. It is `-` before.
+//!
+//! `columns`: each line is a row, as `align-blocks` answers it; the answer is its eight columns, as
+//! those of `align`, or `-` where nothing is to be taken.
 
+use crosslane_torus_link::block::{self, Block, Columns, Content};
 use crosslane_torus_link::code::{Code, Symbol};
 use crosslane_torus_link::lanes::{
     Aligner, BringUp, Change, Deframer, MAX_LANES, PortState, Received,
@@ -67,21 +79,78 @@ fn align(aligner: &mut Aligner, lanes: usize, line: &str) -> Outcome<String> {
     Ok(aligner.take(&codes).map_or_else(|| "-".into(), |column| shown(&column[..lanes])))
 }
 
+fn bits(text: &str) -> Outcome<Option<Block>> {
+    if text == "-" {
+        return Ok(None);
+    }
+    let bits = u128::from_str_radix(text, 16)?;
+    Ok(Some(Block { header: bits as u8 & 3, payload: (bits >> 2) as u64 }))
+}
+
+fn align_blocks(aligner: &mut block::Aligner, lanes: usize, line: &str) -> Outcome<String> {
+    let line = match line.strip_prefix("r ") {
+        Some(line) => {
+            aligner.restart();
+            line
+        }
+        None => line,
+    };
+    let mut words = [None; MAX_LANES];
+    for (word, text) in words.iter_mut().zip(line.split(' ')) {
+        *word = bits(text)?;
+    }
+    let row = aligner.take(&words);
+    let shown = row.blocks.map(|blocks| {
+        let blocks = blocks[..lanes].iter().map(|block| match block {
+            Some(Content::Data(bytes)) => format!("d{:016x}", u64::from_be_bytes(*bytes)),
+            Some(Content::Control(bytes)) => format!("c{:016x}", u64::from_be_bytes(*bytes)),
+            None => "e".into(),
+        });
+        blocks.collect::<Vec<_>>().join(" ")
+    });
+    Ok(format!("{} {}", u8::from(row.is_aligned), shown.as_deref().unwrap_or("-")))
+}
+
+fn columns(reader: &mut Columns, lanes: usize, line: &str) -> Outcome<String> {
+    let mut row = [None; MAX_LANES];
+    for (block, text) in row.iter_mut().zip(line.split(' ')) {
+        let (kind, bytes) = text.split_at(1);
+        *block = match kind {
+            "e" => None,
+            _ => {
+                let bytes = u64::from_str_radix(bytes, 16)?.to_be_bytes();
+                Some(if kind == "d" { Content::Data(bytes) } else { Content::Control(bytes) })
+            }
+        };
+    }
+    let columns = reader
+        .take(&row)
+        .map(|column| column.map_or_else(|| "-".into(), |column| shown(&column[..lanes])));
+    Ok(columns.join(" "))
+}
+
 struct Training {
     lanes: usize,
+    has_blocks: bool,
     bring_up: BringUp,
     deframer: Deframer,
     far_channel_datagrams: u16,
 }
 
 impl Training {
-    fn new(lanes: usize, channel_datagrams: u16, session: u16) -> Self {
-        Self {
-            lanes,
-            bring_up: BringUp::new(lanes, channel_datagrams, session),
-            deframer: Deframer::new(lanes),
-            far_channel_datagrams: 0,
+    fn new(numbers: [u16; 5]) -> Self {
+        let [lanes, channel_datagrams, session, long, blocks] = numbers;
+        let (lanes, is_long, has_blocks) = (usize::from(lanes), long == 1, blocks == 1);
+        let mut bring_up = BringUp::new(lanes, channel_datagrams, session);
+        let mut deframer = Deframer::new(lanes);
+        if is_long {
+            bring_up = bring_up.with_long_datagrams();
+            deframer = deframer.with_long_datagrams();
         }
+        if has_blocks {
+            bring_up = bring_up.with_blocks();
+        }
+        Self { lanes, has_blocks, bring_up, deframer, far_channel_datagrams: 0 }
     }
 
     fn follow(&mut self, change: Option<Change>) {
@@ -90,21 +159,28 @@ impl Training {
         }
     }
 
+    fn is_off(&self) -> bool {
+        matches!(self.bring_up.state(), PortState::Disabled | PortState::Failed)
+    }
+
+    /// Counts a column or a row; returns whether alignment begins anew.
+    fn count(&mut self, is_whole: Option<bool>) -> bool {
+        let (restarts, change) = self.bring_up.column(is_whole);
+        self.follow(change);
+        restarts
+    }
+
     /// Takes a column, as a port does; returns whether alignment begins anew.
     fn take(&mut self, column: Option<Symbols>) -> bool {
-        if matches!(self.bring_up.state(), PortState::Disabled | PortState::Failed) {
+        if self.is_off() {
             return false;
         }
         let is_whole = column.map(|column| column[..self.lanes].iter().all(Option::is_some));
-        let (restarts, change) = self.bring_up.column(is_whole);
-        self.follow(change);
+        let restarts = !self.has_blocks && self.count(is_whole);
         let events = column.map_or([None, None], |column| self.deframer.take(&column));
         for event in events.into_iter().flatten() {
             let change = self.bring_up.event(&event);
             self.follow(change);
-        }
-        if restarts {
-            self.deframer.restart();
         }
         restarts
     }
@@ -127,10 +203,21 @@ impl Training {
                     let change = self.bring_up.set_sent(rest.parse()?);
                     self.follow(change);
                 }
+                "w" => {
+                    let is_whole = if rest == "-" { None } else { Some(rest == "1") };
+                    restarts = !self.is_off() && self.count(is_whole);
+                }
+                "q" => {}
+                "c" if self.has_blocks => {
+                    self.take(Some(column(rest)?));
+                }
                 "c" if rest == "-" => restarts = self.take(None),
                 "c" => restarts = self.take(Some(column(rest)?)),
                 _ => return Err(format!("nothing is called {word}").into()),
             }
+        }
+        if restarts {
+            self.deframer.restart();
         }
         let set = self.bring_up.training_set();
         let progress = self.bring_up.progress();
@@ -171,13 +258,25 @@ fn main() -> Outcome<()> {
                 writeln!(out, "{}", align(&mut aligner, (*lanes).into(), &line?)?)?;
             }
         }
-        ("bring-up", [lanes, datagrams, session]) => {
-            let mut training = Training::new((*lanes).into(), *datagrams, *session);
+        ("bring-up", [lanes, datagrams, session, long, blocks]) => {
+            let mut training = Training::new([*lanes, *datagrams, *session, *long, *blocks]);
             for line in lines {
                 writeln!(out, "{}", training.clock(&line?)?)?;
             }
         }
-        _ => return Err(format!("the first line is none of two: {first}").into()),
+        ("align-blocks", [lanes]) => {
+            let mut aligner = block::Aligner::new((*lanes).into());
+            for line in lines {
+                writeln!(out, "{}", align_blocks(&mut aligner, (*lanes).into(), &line?)?)?;
+            }
+        }
+        ("columns", [lanes]) => {
+            let mut reader = Columns::new((*lanes).into());
+            for line in lines {
+                writeln!(out, "{}", columns(&mut reader, (*lanes).into(), &line?)?)?;
+            }
+        }
+        _ => return Err(format!("the first line is none of these: {first}").into()),
     }
     Ok(out.flush()?)
 }

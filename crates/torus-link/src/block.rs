@@ -4,6 +4,12 @@
 //!
 //! Read first: `docs/torus-link.md`, *64b/66b*. Bit 0 of a [`Block`] is sent first.
 
+mod align;
+mod columns;
+
+pub use align::{Aligner, MAX_SKEW_ROWS, Received, Row};
+pub use columns::{Column, Columns, ROW_COLUMNS};
+
 use crate::frame::{COMMAND_BYTE, COMMAND_SYMBOLS, Damaged, Frame, FrameBytes};
 
 /// Bytes of a block.
@@ -19,7 +25,11 @@ pub const TAPS: [usize; 2] = [39, 58];
 pub const IDLE_BYTE: u8 = 0x7c;
 /// Type of a skip block, whose other bytes are 0.
 pub const SKIP_BYTE: u8 = 0x1c;
-/// Type of the first block of a training set; the second is data.
+/// Rows of a training set: the control blocks of its first half, the data blocks of its second,
+/// and data blocks of zeros, so that lanes a row apart are told from those of the next set.
+pub const SET_ROWS: usize = 4;
+
+/// Type of the first block of a training set.
 pub const SET_BYTE: u8 = 0xbc;
 
 /// Line bits of the sync headers, the bit that is sent first lowest.
@@ -219,5 +229,7 @@ pub fn transfer(
     (received.and_then(|blocks| frame_of(&blocks)), spill)
 }
 
+#[cfg(test)]
+mod line_tests;
 #[cfg(test)]
 mod tests;

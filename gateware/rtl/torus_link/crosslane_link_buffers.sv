@@ -7,11 +7,12 @@
 module crosslane_link_buffers
   import crosslane_link_pkg::*;
 #(
-    parameter  int unsigned LANES             = 8,                         // 1, 4 or 8
-    parameter  int unsigned CHANNEL_DATAGRAMS = 64,                        // power of two, 2 to 512
-    localparam int unsigned BEATS             = PAYLOAD_BYTES / LANES,
-    localparam int unsigned BEAT_BITS         = $clog2(BEATS),
-    localparam int unsigned SLOT_BITS         = $clog2(CHANNEL_DATAGRAMS)
+    parameter int unsigned LANES = 8,  // 1, 4 or 8
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,  // power of two, 2 to 512
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned BEATS = payload_bytes(LONG) / LANES,
+    localparam int unsigned BEAT_BITS = $clog2(BEATS),
+    localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS)
 ) (
     input  logic                         clk,
     input  logic                         rst,

@@ -16,7 +16,8 @@ module crosslane_link_core
     parameter int unsigned RETRY_TIMEOUT = 918,  // until datagrams are sent again
     parameter int unsigned REFRESH = 1598,  // until NACK and COUNT are repeated
     parameter bit STEADY = 1'b0,  // as in crosslane_link_transmit
-    localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES)
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES)
 ) (
     input logic clk,
     input logic rst,  // forgets everything
@@ -24,7 +25,7 @@ module crosslane_link_core
     // Of the lanes: trained, with receive buffers there of this number of datagrams.
     input logic link_up,
     input logic [9:0] far_channel_datagrams,
-    // Datagrams to send: 128 B each, their label beside the first beat.
+    // Datagrams to send: 128 B each, or 256 B; their label beside the first beat.
     input logic s_valid,
     output logic s_ready,
     input logic [2:0] s_channel,
@@ -93,7 +94,8 @@ module crosslane_link_core
   logic [5:0] commands;
 
   crosslane_link_deframe #(
-      .LANES(LANES)
+      .LANES(LANES),
+      .LONG (LONG)
   ) deframe (
       .clk,
       .rst,
@@ -165,7 +167,8 @@ module crosslane_link_core
       .LANES(LANES),
       .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
       .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
-      .STEADY(STEADY)
+      .STEADY(STEADY),
+      .LONG(LONG)
   ) transmit (
       .send_command(take_command),
       .send_repeat (take_repeat),

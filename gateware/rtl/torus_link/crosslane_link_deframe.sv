@@ -7,8 +7,9 @@
 module crosslane_link_deframe
   import crosslane_link_pkg::*;
 #(
-    parameter  int unsigned LANES      = 8,                      // 1, 4 or 8
-    localparam int unsigned BEATS      = PAYLOAD_BYTES / LANES,
+    parameter  int unsigned LANES      = 8,                            // 1, 4 or 8
+    parameter  bit          LONG       = 1'b0,                         // datagrams carry 256 B
+    localparam int unsigned BEATS      = payload_bytes(LONG) / LANES,
     localparam int unsigned INDEX_BITS = $clog2(BEATS)
 ) (
     input  logic                                clk,
@@ -28,9 +29,9 @@ module crosslane_link_deframe
     output logic          [INDEX_BITS-1:0]      beat_index,
     output logic          [   8*LANES-1:0]      beat_data
 );
-  localparam int unsigned DATAGRAM_COLUMNS = DATAGRAM_BYTES / LANES;
+  localparam int unsigned DATAGRAM_COLUMNS = (payload_bytes(LONG) + OVERHEAD_BYTES) / LANES;
   localparam int unsigned COMMAND_COLUMNS = COMMAND_BYTES / LANES;
-  localparam int unsigned AT_BITS = 8;
+  localparam int unsigned AT_BITS = LONG ? 9 : 8;
   // Columns of the header word; the one behind them completes the first beat of a payload.
   localparam int unsigned WORD_COLUMNS = (LANES < 4) ? 4 / LANES : 1;
 

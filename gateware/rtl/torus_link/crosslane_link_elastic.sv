@@ -27,7 +27,7 @@ module crosslane_link_elastic
   localparam int unsigned INDEX_BITS = $clog2(SIZE);
   typedef logic [INDEX_BITS:0] count_t;
   // Columns between which nothing is dropped or doubled: a word comes at once, a clock early or
-  // late, and within 1,415 columns the clocks drift apart by one.
+  // late, and within 1,543 columns the clocks drift apart by one.
   localparam count_t FEW = count_t'(SYMBOLS + 1);
   localparam count_t BEGIN = count_t'(2 * SYMBOLS + 1);
   localparam count_t MANY = count_t'(3 * SYMBOLS + 2);

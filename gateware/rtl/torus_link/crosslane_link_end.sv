@@ -15,14 +15,15 @@ module crosslane_link_end
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,   // longest wait of an ACK or a count
     parameter int unsigned RETRY_TIMEOUT         = 918,   // until datagrams are sent again
     parameter int unsigned REFRESH               = 1598,  // until NACK and COUNT are repeated
-    parameter bit          STEADY                = 1'b0   // as in crosslane_link_transmit
+    parameter bit          STEADY                = 1'b0,  // as in crosslane_link_transmit
+    parameter bit          LONG                  = 1'b0   // datagrams carry 256 B, not 128 B
 ) (
     input  logic                               clk,
     input  logic                               rst,                    // forgets everything
     // Of the lanes: trained, with receive buffers there of this number of datagrams.
     input  logic                               link_up,
     input  logic           [         9:0]      far_channel_datagrams,
-    // Datagrams to send: 128 B each, their label beside the first beat.
+    // Datagrams to send: 128 B each, or 256 B; their label beside the first beat.
     input  logic                               s_valid,
     output logic                               s_ready,
     input  logic           [         2:0]      s_channel,
@@ -59,7 +60,7 @@ module crosslane_link_end
     output logic           [CHANNELS-1:0][9:0] credit,
     output link_counters_t                     counters
 );
-  localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES);
+  localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES);
   header_t header;
   logic beat_valid, has_room, delivers, frees;
   logic [BEAT_BITS-1:0] beat_index;
@@ -76,7 +77,8 @@ module crosslane_link_end
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
-      .STEADY(STEADY)
+      .STEADY(STEADY),
+      .LONG(LONG)
   ) core (
       .counters_rst(rst),
       .room_more(),
@@ -85,7 +87,8 @@ module crosslane_link_end
 
   crosslane_link_buffers #(
       .LANES(LANES),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG)
   ) buffers (
       .*
   );

@@ -6,7 +6,8 @@
 module crosslane_link_generator
   import crosslane_link_pkg::*;
 #(
-    parameter int unsigned LANES = 8  // 1, 4 or 8
+    parameter int unsigned LANES = 8,  // 1, 4 or 8
+    parameter bit LONG = 1'b0  // datagrams carry 256 B, not 128 B
 ) (
     input logic clk,
     input logic rst,
@@ -20,7 +21,7 @@ module crosslane_link_generator
     output logic [8*LANES-1:0] s_data,
     output logic [31:0] sent  // datagrams
 );
-  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned BEATS = payload_bytes(LONG) / LANES;
   localparam int unsigned AT_BITS = $clog2(BEATS);
 
   logic [31:0] word;

@@ -7,6 +7,9 @@ package crosslane_link_pkg;
   localparam int unsigned CHANNELS = 8;
   localparam int unsigned PAYLOAD_BYTES = 128;
   localparam int unsigned DATAGRAM_BYTES = 136;
+  localparam int unsigned LONG_PAYLOAD_BYTES = 256;
+  // Bytes of a datagram beside its payload: header word and CRC.
+  localparam int unsigned OVERHEAD_BYTES = DATAGRAM_BYTES - PAYLOAD_BYTES;
   localparam int unsigned COMMAND_BYTES = 8;
 
   // Control symbols.
@@ -77,6 +80,7 @@ package crosslane_link_pkg;
     logic [15:0] session;
     logic [15:0] seen;
     logic [7:0]  stage;
+    logic        is_long;            // datagrams carry LONG_PAYLOAD_BYTES
     logic        is_in_order;        // each lane has its own number
   } training_set_t;
 
@@ -145,6 +149,16 @@ package crosslane_link_pkg;
     logic [31:0] delivered;
     logic [31:0] sent;
   } link_counters_t;
+
+  // Payload of a datagram, by the parameter LONG of the modules.
+  function automatic int unsigned payload_bytes(bit is_long);
+    return is_long ? LONG_PAYLOAD_BYTES : PAYLOAD_BYTES;
+  endfunction
+
+  // Bits of a transceiver's word: a block of 64b/66b, or symbols of 8b/10b.
+  function automatic int unsigned word_bits(bit is_blocks, int unsigned symbols);
+    return is_blocks ? 66 : 10 * symbols;
+  endfunction
 
   // The register of a CRC behind a frame and its CRC.
   localparam logic [31:0] CRC_RESIDUE = 32'hdebb_20e3;

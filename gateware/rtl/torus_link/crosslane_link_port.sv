@@ -6,15 +6,18 @@
 module crosslane_link_port
   import crosslane_link_pkg::*;
 #(
-    parameter int unsigned LANES                 = 8,    // 1, 4 or 8
-    parameter int unsigned SYMBOLS               = 2,    // of a word of a transceiver: 2 or 4
-    parameter int unsigned CHANNEL_DATAGRAMS     = 64,   // these as in crosslane_link_end
-    parameter int unsigned QUEUE_DATAGRAMS       = 2,
-    parameter int unsigned RETRY_DATAGRAMS       = 32,
+    parameter int unsigned LANES = 8,  // 1, 4 or 8
+    parameter int unsigned SYMBOLS = 2,  // of a word of a transceiver: 2 or 4
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,  // these as in crosslane_link_end
+    parameter int unsigned QUEUE_DATAGRAMS = 2,
+    parameter int unsigned RETRY_DATAGRAMS = 32,
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
-    parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
+    parameter int unsigned RETRY_TIMEOUT = 918,
+    parameter int unsigned REFRESH = 1598,
+    parameter bit LONG = 1'b0,
+    parameter bit BLOCKS = 1'b0,  // these two as in crosslane_link_lanes
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS)
 ) (
     input logic clk,
     input logic rst,
@@ -24,11 +27,11 @@ module crosslane_link_port
     // Of the transceivers, as in crosslane_link_lanes.
     output logic tx_enable,
     output logic tx_begins_word,
-    output logic [LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic rx_clk,
     input logic rx_rst,
     input logic [LANES-1:0] rx_detected,
-    input logic [LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    input logic [LANES-1:0][WORD_BITS-1:0] rx_words,
     // Datagrams, as in crosslane_link_end.
     input logic s_valid,
     output logic s_ready,
@@ -69,7 +72,9 @@ module crosslane_link_port
   crosslane_link_lanes #(
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG),
+      .BLOCKS(BLOCKS)
   ) lanes (
       .counters(lane_counters),
       .errors  (lane_errors),
@@ -85,7 +90,8 @@ module crosslane_link_port
       .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
-      .REFRESH(REFRESH)
+      .REFRESH(REFRESH),
+      .LONG(LONG)
   ) link_end (
       .rst       (end_rst),
       .tx_ready  (end_ready),

@@ -25,12 +25,13 @@ module crosslane_link_set
   // Columns that are alike in all lanes.
   localparam logic [3:0] SAME_FROM = 4'd2;
   localparam logic [3:0] SAME_TO = 4'd10;
+  localparam logic [3:0] CONTENT_TO = 4'd11;
   localparam logic [3:0] LAST = 4'(SET_COLUMNS - 1);
 
   logic [LANES-1:0][31:0] crc, crc_next;
   logic is_bad, bad_next, is_last, crcs_fit;
-  // Columns 2 to 10 of lane 0, as they come.
-  logic [71:0] content;
+  // Columns 2 to 11 of lane 0, as they come.
+  logic [79:0] content;
   logic in_order;
 
   always_comb begin
@@ -50,7 +51,7 @@ module crosslane_link_set
     if (valid) begin
       crc <= crc_next;
       is_bad <= bad_next;
-      if (at inside {[SAME_FROM : SAME_TO]}) content <= {symbols[0], content[71:8]};
+      if (at inside {[SAME_FROM : CONTENT_TO]}) content <= {symbols[0], content[79:8]};
       if (at == FIRST) begin
         in_order <= 1'b1;
         for (int unsigned lane = 0; lane < LANES; lane++) begin
@@ -67,5 +68,8 @@ module crosslane_link_set
   assign set.session = content[47:32];
   assign set.seen = content[63:48];
   assign set.stage = content[71:64];
+  assign set.is_long = content[72];
   assign set.is_in_order = in_order;
+  logic unused;
+  assign unused = &{1'b0, content[79:73]};
 endmodule

@@ -10,7 +10,9 @@ module crosslane_link_training
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned LANES             = 8,
-    parameter int unsigned CHANNEL_DATAGRAMS = 64  // told to the other end
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,    // told to the other end
+    parameter bit          LONG              = 1'b0,  // as the datagrams of the other end must be
+    parameter int unsigned STEP              = 1      // columns that are counted at once: 1 or 8
 ) (
     input  logic                 clk,
     input  logic                 rst,
@@ -18,6 +20,7 @@ module crosslane_link_training
     input  logic                 enable,
     input  logic                 retrain,                // pulse: software or time-outs
     input  logic                 stage_2_sent,           // pulse: a training set of stage 2
+    input  logic                 counts,                 // a column, or a row, of the other end
     input  logic                 present,                // the column that has come is deskewed
     input  logic                 whole,                  // and without error
     input  link_events_t         events,
@@ -36,6 +39,7 @@ module crosslane_link_training
   localparam int unsigned FOLLOWING_IDLE_COLUMNS = 4;
   localparam int unsigned ALIGN_COLUMNS = 128;
   localparam int unsigned CONFIRM_COLUMNS = 2048;
+  localparam logic [10:0] COLUMNS_END = 11'(CONFIRM_COLUMNS - STEP);
   localparam int unsigned MISFITS = 2;
   localparam int unsigned ERROR_WEIGHT = 8;
   localparam int unsigned ERROR_LIMIT = 128;
@@ -98,11 +102,12 @@ module crosslane_link_training
       else if (t.progress.errors >= 7'(ERROR_LIMIT - ERROR_WEIGHT)) t = retrained(t);
       else t.progress.errors = t.progress.errors + 7'(ERROR_WEIGHT);
     end else if (t.state == PORT_ALIGN || t.state == PORT_CONFIRM) begin
-      if (t.state == PORT_CONFIRM && t.progress.columns_in_state == 11'(CONFIRM_COLUMNS - 1))
+      if (t.state == PORT_CONFIRM && t.progress.columns_in_state == 11'(CONFIRM_COLUMNS - STEP))
         t = entered(t, PORT_ALIGN);
       else begin
-        if (t.progress.columns_in_state != '1) t.progress.columns_in_state++;
-        t.progress.columns_since_good++;
+        if (t.progress.columns_in_state != COLUMNS_END)
+          t.progress.columns_in_state = t.progress.columns_in_state + 11'(STEP);
+        t.progress.columns_since_good = t.progress.columns_since_good + 7'(STEP);
         // It has come round: alignment begins anew, and the link cannot come up without it.
         if (t.progress.columns_since_good == '0) begin
           t.progress.good_sets = '0;
@@ -117,7 +122,7 @@ module crosslane_link_training
   function automatic logic fits(training_set_t s, logic [15:0] far_session);
     logic unused;
     unused = &{1'b0, s.seen, s.stage};
-    return s.version == LINK_VERSION && s.lanes == 8'(LANES) && s.is_in_order
+    return s.version == LINK_VERSION && s.lanes == 8'(LANES) && s.is_in_order && s.is_long == LONG
         && s.channel_datagrams != '0 && s.channel_datagrams <= MAX_CHANNEL_DATAGRAMS
         && s.session != '0 && (far_session == '0 || far_session == s.session);
   endfunction
@@ -195,11 +200,12 @@ module crosslane_link_training
       next = up_if_known(next);
     end
     is_training = next.state == PORT_ALIGN || next.state == PORT_CONFIRM;
-    restart = is_training && next.progress.columns_since_good == 7'(ALIGN_COLUMNS - 1)
+    restart = is_training && counts
+              && next.progress.columns_since_good == 7'(ALIGN_COLUMNS - STEP)
               && !(next.state == PORT_CONFIRM
-                   && next.progress.columns_in_state == 11'(CONFIRM_COLUMNS - 1));
+                   && next.progress.columns_in_state == 11'(CONFIRM_COLUMNS - STEP));
     if (next.state != PORT_DISABLED && next.state != PORT_FAILED) begin
-      next = column_counted(next, present && whole);
+      if (counts) next = column_counted(next, present && whole);
       if (events.broken) next = frame_taken(next, 1'b0);
       if (events.idle) begin
         if (next.progress.idle_in_a_row != 3'(FOLLOWING_IDLE_COLUMNS))

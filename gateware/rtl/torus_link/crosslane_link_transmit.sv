@@ -11,6 +11,7 @@ module crosslane_link_transmit
     parameter int unsigned RETRY_DATAGRAMS = 32,  // 1 to 127
     // The beats of a datagram come without a pause: it may be sent while it comes.
     parameter bit STEADY = 1'b0,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
     localparam int unsigned SLOT_BITS = $clog2(QUEUE_DATAGRAMS),
     localparam int unsigned RETRY_BITS = (RETRY_DATAGRAMS > 1) ? $clog2(RETRY_DATAGRAMS) : 1
 ) (
@@ -41,10 +42,10 @@ module crosslane_link_transmit
     output logic                         tx_begins      // the first of a frame, or idle
 );
   localparam int unsigned WIDTH = 8 * LANES;
-  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned BEATS = payload_bytes(LONG) / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
-  localparam int unsigned AT_BITS = 8;
-  localparam int unsigned DATAGRAM_COLUMNS = DATAGRAM_BYTES / LANES;
+  localparam int unsigned AT_BITS = LONG ? 9 : 8;
+  localparam int unsigned DATAGRAM_COLUMNS = (payload_bytes(LONG) + OVERHEAD_BYTES) / LANES;
   localparam int unsigned COMMAND_COLUMNS = COMMAND_BYTES / LANES;
   // Columns of the header word before the first of the payload.
   localparam int unsigned WORD_COLUMNS = (LANES == 8) ? 0 : 4 / LANES;

@@ -5,21 +5,21 @@
 
 module link_line #(
     parameter int unsigned SYMBOLS = 2,
-    parameter int unsigned SEED    = 1
+    parameter int unsigned SEED    = 1,
+    parameter int unsigned BITS    = 10 * SYMBOLS  // of a word
 ) (
-    input  logic                  clk,         // that of the sender's columns
-    input  logic                  rst,
-    input  logic                  begins,      // a word
-    input  logic                  is_sent,
-    input  logic [10*SYMBOLS-1:0] word,
-    input  logic [           7:0] delay,       // bits
-    input  logic [          31:0] error_odds,  // of a wrong bit in a word, in 2^32
-    input  logic                  is_cut,      // no signal
-    input  logic                  is_noisy,    // nothing but noise
-    output logic                  detected,
-    output logic [10*SYMBOLS-1:0] received
+    input  logic            clk,         // that of the sender's columns
+    input  logic            rst,
+    input  logic            begins,      // a word
+    input  logic            is_sent,
+    input  logic [BITS-1:0] word,
+    input  logic [     7:0] delay,       // bits
+    input  logic [    31:0] error_odds,  // of a wrong bit in a word, in 2^32
+    input  logic            is_cut,      // no signal
+    input  logic            is_noisy,    // nothing but noise
+    output logic            detected,
+    output logic [BITS-1:0] received
 );
-  localparam int unsigned BITS = 10 * SYMBOLS;
   localparam int unsigned KEPT = 256 + BITS;
   logic [KEPT-1:0] bits;  // the newest bits are the highest
   logic [63:0] random;
@@ -47,6 +47,6 @@ module link_line #(
     if (random[31:0] < error_odds) wrong[32'(random[63:40])%BITS] = 1'b1;
   end
   assign detected = was_sent && !is_cut;
-  assign received = !detected ? '0 : is_noisy ? random[BITS-1:0]
+  assign received = !detected ? '0 : is_noisy ? BITS'({random, random})
                     : BITS'(bits >> (256 - 32'(delay))) ^ wrong;
 endmodule

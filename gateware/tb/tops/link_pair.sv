@@ -13,7 +13,8 @@ module link_pair
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 100,
     parameter int unsigned RETRY_TIMEOUT         = 400,
     parameter int unsigned REFRESH               = 500,
-    parameter bit          STEADY                = 1'b0
+    parameter bit          STEADY                = 1'b0,
+    parameter bit          LONG                  = 1'b0
 ) (
     input  logic                                       clk,
     input  logic                                       rst,
@@ -61,7 +62,8 @@ module link_pair
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
         .REFRESH(REFRESH),
-        .STEADY(STEADY)
+        .STEADY(STEADY),
+        .LONG(LONG)
     ) link_end (
         .clk,
         .rst,

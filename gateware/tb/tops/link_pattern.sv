@@ -5,7 +5,8 @@
 module link_pattern
   import crosslane_link_pkg::*;
 #(
-    parameter int unsigned LANES = 8
+    parameter int unsigned LANES = 8,
+    parameter bit          LONG  = 1'b0
 ) (
     input  logic                 clk,
     input  logic                 rst,
@@ -27,7 +28,12 @@ module link_pattern
     output logic   [       31:0] right,
     output logic   [       31:0] wrong
 );
-  crosslane_link_generator #(.LANES(LANES)) generator (.*);
+  crosslane_link_generator #(
+      .LANES(LANES),
+      .LONG (LONG)
+  ) generator (
+      .*
+  );
 
   crosslane_link_checker #(.LANES(LANES)) checks (.*);
 endmodule

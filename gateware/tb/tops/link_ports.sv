@@ -14,7 +14,9 @@ module link_ports
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
     parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter int unsigned REFRESH               = 1598,
+    parameter bit          LONG                  = 1'b0,
+    parameter bit          BLOCKS                = 1'b0
 ) (
     input  logic                                       clk_0,
     input  logic                                       clk_1,
@@ -45,7 +47,9 @@ module link_ports
   logic [1:0] clk;
   assign clk = {clk_1, clk_0};
   logic [1:0] tx_enable, tx_begins_word;
-  logic [1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words, rx_words;
+  localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS);
+  localparam int unsigned WORD_COLUMNS = BLOCKS ? 8 : SYMBOLS;
+  logic [1:0][LANES-1:0][WORD_BITS-1:0] tx_words, rx_words;
   logic [1:0][LANES-1:0] rx_detected;
   logic [1:0] rx_clk, port_rst, rx_rst;
 
@@ -53,7 +57,7 @@ module link_ports
     // --- The cable from this port, and the clock that the other one recovers ------------------
     for (genvar lane = 0; lane < LANES; lane++) begin : g_line
       link_line #(
-          .SYMBOLS(SYMBOLS),
+          .BITS(WORD_BITS),
           .SEED(2 * lane + n)
       ) lane_line (
           .clk(clk[n]),
@@ -70,9 +74,9 @@ module link_ports
       );
     end
     // It rises in the middle of a word; it runs on without a signal.
-    logic [$clog2(SYMBOLS)-1:0] phase;
+    logic [$clog2(WORD_COLUMNS)-1:0] phase;
     always_ff @(posedge clk[n]) phase <= tx_begins_word[n] ? '0 : phase + 1'b1;
-    assign rx_clk[1-n] = phase[$clog2(SYMBOLS)-1];
+    assign rx_clk[1-n] = phase[$clog2(WORD_COLUMNS)-1];
 
     crosslane_reset_pair resets (
         .a_clk  (clk[n]),
@@ -99,7 +103,9 @@ module link_ports
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .REFRESH(REFRESH),
+        .LONG(LONG),
+        .BLOCKS(BLOCKS)
     ) link_port (
         .clk(clk[n]),
         .rst(port_rst[n]),
@@ -144,6 +150,7 @@ module link_ports
 
     link_traffic #(
         .LANES(LANES),
+        .LONG (LONG),
         .SIDE (n)
     ) traffic (
         .clk(clk[n]),
@@ -170,28 +177,56 @@ module link_ports
     );
 
     // --- Rules of what is sent ----------------------------------------------------------------
-    // A skip set begins 1,280 to 1,415 columns behind the one before; behind the last training set
-    // come eight idle columns at least.
-    logic [11:0] since_skip;
-    logic [ 3:0] idles;
-    logic was_comma, skips, is_known;
-    logic [LANES-1:0][7:0] symbols;
-    logic [LANES-1:0] control;
-    assign symbols = link_port.lanes.symbols;
-    assign control = link_port.lanes.control;
-    assign skips   = was_comma && control == '1 && symbols == {LANES{K_SKIP}};
-    always_ff @(posedge clk[n]) begin
-      was_comma  <= control == '1 && symbols == {LANES{K_COMMA}};
-      since_skip <= skips ? 12'd1 : since_skip + 12'(since_skip != '1);
-      if (control == '1 && symbols == {LANES{K_IDLE}}) idles <= idles + 4'(idles != '1);
-      else if (was_comma && !skips) idles <= '0;
-      if (skips) is_known <= 1'b1;
-      if (link_port.end_rst) begin
-        is_known <= 1'b0;
-        idles <= '1;
-      end else begin
-        assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= 1415));
-        assert (!(control == LANES'(1) && symbols[0] == K_COMMAND) || idles >= 8);
+    if (BLOCKS) begin : g_rows
+      // A skip row begins 1,280 rows behind the one before, or later by a frame and a row; one row of
+      // idle blocks at least comes in front of the first command behind training sets.
+      localparam logic [11:0] SKIP_MOST = 12'(1281 + (payload_bytes(
+          LONG
+      ) + OVERHEAD_BYTES) / (8 * LANES));
+      logic [11:0] since_skip;
+      logic skips, trained, is_known;
+      assign skips = link_port.lanes.g_blocks.rows.starts
+                     && 32'(link_port.lanes.g_blocks.rows.kind) == 2;
+      always_ff @(posedge clk[n]) begin
+        if (link_port.lanes.g_blocks.rows.starts) begin
+          since_skip <= skips ? 12'd1 : since_skip + 12'(since_skip != '1);
+          if (skips) is_known <= 1'b1;
+          trained <= 32'(link_port.lanes.g_blocks.rows.kind) == 3
+                     || (trained && 32'(link_port.lanes.g_blocks.rows.kind) != 1);
+        end
+        if (link_port.end_rst) begin
+          is_known <= 1'b0;
+          trained  <= 1'b0;
+        end else if (link_port.lanes.g_blocks.rows.starts) begin
+          assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= SKIP_MOST));
+          assert (!trained || 32'(link_port.lanes.g_blocks.rows.kind) != 0);
+        end
+      end
+    end else begin : g_columns
+      // A skip set begins 1,280 columns and at most a frame behind the one before; behind the last training set
+      // come eight idle columns at least.
+      localparam logic [11:0] SKIP_MOST = 12'(1279 + payload_bytes(LONG) + OVERHEAD_BYTES);
+      logic [11:0] since_skip;
+      logic [ 3:0] idles;
+      logic was_comma, skips, is_known;
+      logic [LANES-1:0][7:0] symbols;
+      logic [LANES-1:0] control;
+      assign symbols = link_port.lanes.g_columns.symbols;
+      assign control = link_port.lanes.g_columns.control;
+      assign skips   = was_comma && control == '1 && symbols == {LANES{K_SKIP}};
+      always_ff @(posedge clk[n]) begin
+        was_comma  <= control == '1 && symbols == {LANES{K_COMMA}};
+        since_skip <= skips ? 12'd1 : since_skip + 12'(since_skip != '1);
+        if (control == '1 && symbols == {LANES{K_IDLE}}) idles <= idles + 4'(idles != '1);
+        else if (was_comma && !skips) idles <= '0;
+        if (skips) is_known <= 1'b1;
+        if (link_port.end_rst) begin
+          is_known <= 1'b0;
+          idles <= '1;
+        end else begin
+          assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= SKIP_MOST));
+          assert (!(control == LANES'(1) && symbols[0] == K_COMMAND) || idles >= 8);
+        end
       end
     end
 
@@ -217,11 +252,16 @@ module link_ports
         if (link_port.lanes.disables) $fwrite(file, "d ");
         if (link_port.lanes.retrains) $fwrite(file, "r ");
         if (link_port.lanes.stage_2_sent) $fwrite(file, "s2 ");
+        if (BLOCKS && link_port.lanes.counts_1) begin
+          if (!link_port.lanes.present_1) $fwrite(file, "w- ");
+          else $fwrite(file, "w%0d ", link_port.lanes.whole_1);
+        end
         if (present) $fwrite(file, "c%x", column);
+        else if (BLOCKS) $fwrite(file, "q");
         else $fwrite(file, "c-");
         $fwrite(file, "|%0d|%0d|%0d %0d %0d %0d %0d", link_port.column_restart,
                 link_port.lanes.lost, state[n], link_port.session, link_port.session_seen,
-                link_port.lanes.columns.is_confirming ? 2 : 1, link_port.far_channel_datagrams);
+                link_port.lanes.is_confirming ? 2 : 1, link_port.far_channel_datagrams);
         $fwrite(file, " %0d %0d %0d %0d %0d %0d %0d %0d %0d %0d\n", p.good_sets, p.knowing_sets,
                 p.sent_sets, p.idle_in_a_row, p.misfits, p.errors, p.skewed, p.damaged_in_a_row,
                 p.columns_in_state, p.columns_since_good);

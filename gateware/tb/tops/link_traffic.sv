@@ -7,6 +7,7 @@ module link_traffic
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned LANES = 8,
+    parameter bit          LONG  = 1'b0,
     parameter int unsigned SIDE  = 0
 ) (
     input  logic                        clk,
@@ -31,7 +32,7 @@ module link_traffic
     output logic   [CHANNELS-1:0][31:0] taken,
     output logic   [        31:0]       wrong       // beats
 );
-  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned BEATS = payload_bytes(LONG) / LANES;
   typedef logic [7:0] at_t;
 
   function automatic logic [31:0] word(logic side, logic [2:0] channel, logic [31:0] number,

@@ -5,6 +5,7 @@
 
 use super::deframe::Event;
 use super::training::{TrainingSet, VERSION};
+use crate::block::ROW_COLUMNS;
 use crate::end::MAX_CHANNEL_DATAGRAMS;
 
 /// Good sets needed to leave a state of training.
@@ -85,6 +86,8 @@ pub struct BringUp {
     lanes: usize,
     channel_datagrams: u16,
     has_long_datagrams: bool,
+    /// Columns of what [`BringUp::column`] counts.
+    step_columns: u32,
     state: PortState,
     session: u16,
     /// Session of the other end, if the link has been up since the last reset.
@@ -102,6 +105,7 @@ impl BringUp {
             lanes,
             channel_datagrams,
             has_long_datagrams: false,
+            step_columns: 1,
             state: PortState::Disabled,
             session: session.max(1),
             far_session: None,
@@ -115,6 +119,12 @@ impl BringUp {
     #[must_use]
     pub const fn with_long_datagrams(self) -> Self {
         Self { has_long_datagrams: true, ..self }
+    }
+
+    /// Counts rows of 64b/66b in place of columns, each as eight.
+    #[must_use]
+    pub const fn with_blocks(self) -> Self {
+        Self { step_columns: ROW_COLUMNS as u32, ..self }
     }
 
     /// Starts training if the port is disabled.
@@ -187,7 +197,7 @@ impl BringUp {
         self.come_up_if_known()
     }
 
-    /// Counts a symbol time of the other end, before its events: whether the deskewed column is
+    /// Counts a symbol time of the other end, or the time of a row, before its events: whether the deskewed column is
     /// without error in all lanes, `None` without alignment. Returns whether alignment and framing
     /// begin anew behind this column.
     pub fn column(&mut self, is_whole: Option<bool>) -> (bool, Option<Change>) {
@@ -195,8 +205,8 @@ impl BringUp {
             PortState::Disabled | PortState::Failed => (false, None),
             PortState::Up => (false, self.count_error(is_whole != Some(true))),
             PortState::Align | PortState::Confirm => {
-                self.progress.columns_in_state += 1;
-                self.progress.columns_since_good += 1;
+                self.progress.columns_in_state += self.step_columns;
+                self.progress.columns_since_good += self.step_columns;
                 if self.state == PortState::Confirm
                     && self.progress.columns_in_state >= CONFIRM_COLUMNS
                 {

@@ -70,7 +70,8 @@ impl Deframer {
     }
 
     /// Takes datagrams of 264 symbols, not of 136.
-    pub(super) const fn with_long_datagrams(self) -> Self {
+    #[must_use]
+    pub const fn with_long_datagrams(self) -> Self {
         Self { datagram_symbols: LONG_DATAGRAM_SYMBOLS, ..self }
     }
 
