@@ -69,8 +69,8 @@ def test_properties_hold(name, clocks, induction):
     settings = " ".join(settings)
     model = f"{FOLDER}/{top}{settings.replace(' ', '')}.smt2"
     script = (
-        f"read_slang --threads 1 -DFORMAL --top {top} {settings} {files}; prep -top {top} -flatten; "
-        f"{clocks_of(induction)}; memory_map -formal; "
+        f"read_slang --threads 1 -DFORMAL --top {top} {settings} {files}; "
+        f"prep -top {top} -flatten; {clocks_of(induction)}; memory_map -formal; "
         f"setundef -anyseq -undriven; opt -fast; dffunmap; write_smt2 -wires {model}"
     )
     steps = f"{clocks} {induction}"
