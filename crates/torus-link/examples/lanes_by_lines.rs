@@ -2,8 +2,8 @@
 //! The lanes of a port that are told by lines on standard input what happens, and say on standard
 //! output what they do: the reference of the gateware's tests (`gateware/tb/link_reference.py`).
 //!
-//! The first line is `align LANES`, `bring-up LANES CHANNEL_DATAGRAMS SESSION LONG BLOCKS`, LONG 1 if
-//! datagrams are long, BLOCKS 1 for 64b/66b, else 0; `align-blocks LANES` or `columns LANES`.
+//! The first line is `align LANES`, `bring-up LANES CHANNEL_DATAGRAMS SESSION LONG BLOCKS` (LONG
+//! 1 if datagrams are long, BLOCKS 1 for 64b/66b, else 0), `align-blocks LANES` or `columns LANES`.
 //!
 //! `align`: each line is a symbol time, three digits a lane: ten line bits as a hexadecimal number,
 //! or `---` without a signal; or the line is `r`: alignment begins anew. The answer is the deskewed
@@ -12,13 +12,12 @@
 //! `bring-up`: each line is a clock, with words in this order, each if it happens: `e` enabled, `d`
 //! disabled, `r` trains again, `sN` a training set of stage N has been sent, and always the column
 //! that comes: `c` with digits as above, or `c-` without alignment. With 64b/66b a column comes if
-//! it does, else `q`, and before it `w1` begins a row without errors, `w0` one with, `w-` one without deskew.
-//! The answer has, divided by `|`:
-//! 1 if alignment begins anew; 1 if the link was lost; the state (0 disabled, 1 align, 2 confirm, 3
-//! up, 4 failed), session, session seen and stage of the set to send, datagrams of the far receive
-//! buffers once known, and counts, at most those that matter: good sets, those that know this end,
-//! sent sets, idle columns, misfits, errors, skewed sets, damaged frames, columns in this state and
-//! since the last good set.
+//! it does, else `q`, and before it `w1` begins a row without errors, `w0` one with, `w-` one
+//! without deskew. The answer has, divided by `|`: 1 if alignment begins anew; 1 if the link was
+//! lost; the state (0 disabled, 1 align, 2 confirm, 3 up, 4 failed), session, session seen and
+//! stage of the set to send, datagrams of the far receive buffers once known, and counts, at most
+//! those that matter: good sets, those that know this end, sent sets, idle columns, misfits,
+//! errors, skewed sets, damaged frames, columns in this state and since the last good set.
 //!
 //! `align-blocks`: each line is the time of a row, `r` if alignment begins anew before it, then for
 //! each lane 66 line bits as a hexadecimal number, the bit that came first lowest, or `-` without a

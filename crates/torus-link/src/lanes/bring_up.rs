@@ -197,9 +197,9 @@ impl BringUp {
         self.come_up_if_known()
     }
 
-    /// Counts a symbol time of the other end, or the time of a row, before its events: whether the deskewed column is
-    /// without error in all lanes, `None` without alignment. Returns whether alignment and framing
-    /// begin anew behind this column.
+    /// Counts a symbol time of the other end, or the time of a row, before its events: whether the
+    /// deskewed column or row is without error in all lanes, `None` without alignment. Returns
+    /// whether alignment and framing begin anew behind it.
     pub fn column(&mut self, is_whole: Option<bool>) -> (bool, Option<Change>) {
         match self.state {
             PortState::Disabled | PortState::Failed => (false, None),
