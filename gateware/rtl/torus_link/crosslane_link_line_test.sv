@@ -6,7 +6,7 @@
 
 module crosslane_link_line_test #(
     parameter int unsigned LANES = 8,
-    parameter int unsigned BITS  = 20  // of a word: 20 or 40
+    parameter int unsigned BITS  = 20  // of a word, from 20
 ) (
     input  logic                       clk,
     input  logic                       rst,
