@@ -14,15 +14,14 @@ module crosslane_link_line_check #(
 );
   // Words in a row that must fit, and wrong bits of a word that are too many.
   localparam logic [2:0] FITTING = 3'd4;
-  localparam int unsigned COUNT_BITS = $clog2(BITS + 1);
-  localparam logic [COUNT_BITS-1:0] MANY = COUNT_BITS'(BITS / 4);
+  localparam logic [5:0] MANY = 6'(BITS / 4);
 
   logic [BITS-1:0] next;
-  logic [COUNT_BITS-1:0] wrong;
+  logic [5:0] wrong;
   logic [2:0] fitting;
   // A line that stands still at 0 follows from itself.
   logic fits;
-  assign wrong = COUNT_BITS'($countones(word ^ next));
+  assign wrong = 6'($countones(word ^ next));
   assign fits  = word == next && word != '0;
 
   crosslane_link_prbs #(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// For test_versa.py: two Versa boards, each with its own clock, cabled to each other link by link.
+// For test_evn.py: two boards, each with its own clock, cabled to each other link by link.
 // A cable is two lines, from board A to B and from B to A.
 
-module versa_cables
+module evn_cables
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned RATE     = 2500,
@@ -63,19 +63,26 @@ module versa_cables
   end
 
   for (genvar n = 0; n < 2; n++) begin : g_board
-    crosslane_versa_ecp5 #(
+    // 12.5 MHz.
+    logic control;
+    logic [4:0] divided;
+    crosslane_evn_ecp5 #(
         .RATE(RATE),
         .INTERVAL(INTERVAL),
         .BAUD(BAUD),
         .SETTLE(SETTLE)
     ) board (
-        .clk100 (clk250[n]),
+        .clk12  (control),
         .rst_n  (rst_n[n]),
         .uart_tx(uart[n]),
         .led_n  (led_n[n]),
         .*
     );
-    assign board.pll.made = clk250[n];
+    assign board.reference.made = clk250[n];
+    always_ff @(posedge clk250[n]) begin
+      divided <= (divided >= 5'd19) ? '0 : divided + 1'b1;
+      control <= divided < 5'd10;
+    end
     assign tx_clk[n] = board.transceiver.dcu.line_tx_clk;
     assign tx_words[2*n+:2] = board.transceiver.dcu.line_tx_words;
     assign is_driven[2*n+:2] = board.transceiver.dcu.line_is_driven;

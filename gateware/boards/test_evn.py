@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_versa_ecp5: two boards whose clocks differ by 500 ppm, with models of their
+"""crosslane_evn_ecp5: two boards whose clocks differ by 500 ppm, with models of their
 transceivers, over cables of bits. Links come up wherever symbols begin in a word, datagrams come
 once and in order while bits are wrong, lost, or a cable is cut, and the report says so."""
 
@@ -17,9 +17,9 @@ from simulate import ALL, SEED, TB, simulate
 
 UP = 3
 LINKS = range(4)
-# Clocks of the boards' PLLs, ps.
+# The reference clocks of the boards, ps.
 PERIODS_PS = (3998, 4000)
-# A bit of the serial port with the baud rate of `versa_cables`.
+# A bit of the serial port with the baud rate of `evn_cables`.
 UART_BIT_NS = 64
 LANES = 8
 REPORT = re.compile(
@@ -154,7 +154,7 @@ async def datagrams_pass_and_are_reported(dut):
             assert lanes[::-1] == bench.errors(link)
         assert sorted(match[1] for match in found) == ["0", "1"]
     lights = [part(dut.led_n.value, 8, board) for board in range(2)]
-    # Up, ready, nothing wrong, the PLL.
+    # Up, ready, nothing wrong, sending.
     assert all(~light & 0x7F == 0x4F for light in lights), lights
 
 
@@ -245,6 +245,6 @@ RATES = (2500, 5000) if ALL else (2500,)
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_versa(rate):
-    folders = (boards.FOLDER / "stubs", boards.FOLDER / "versa_ecp5", TB / "tops")
-    simulate(__file__, "versa_cables", {"RATE": rate}, beside=folders)
+def test_evn(rate):
+    folders = (boards.FOLDER / "stubs", boards.FOLDER / "evn_ecp5", TB / "tops")
+    simulate(__file__, "evn_cables", {"RATE": rate}, beside=folders)

@@ -153,25 +153,51 @@ module crosslane_link_line_port
   );
 
   // --- The test of the line ------------------------------------------------------------------
+  // PRBS-31 on the line, in bits by turns: each eighth bit of it is the same sequence elsewhere. So
+  // each turn is tested by itself, and it does not matter where a word begins.
+  typedef logic [LANES-1:0][30:0] seeds_t;
+  function automatic seeds_t seeds();
+    logic [31*LANES-1:0] bits;
+    bits = '1;
+    for (int unsigned n = 31; n < 31 * LANES; n++) bits[n] = bits[n-28] ^ bits[n-31];
+    for (int unsigned n = 0; n < 31 * LANES; n++) seeds[n%LANES][n/LANES] = bits[n];
+  endfunction
+
   // Its words change behind a pulse; those of the port, with one.
-  logic rx_in_step, is_second;
+  logic is_second;
   always_ff @(posedge clk) is_second <= tx_begins_word;
-  logic [31:0] rx_wrong_bits, rx_steps_lost;
+  logic [LANES-1:0][19:0] tx_streams, rx_streams;
+  always_comb begin
+    for (int unsigned n = 0; n < BITS; n++) begin
+      tx_pattern[n] = tx_streams[n%LANES][n/LANES];
+      rx_streams[n%LANES][n/LANES] = rx_line[n];
+    end
+  end
+
+  logic [LANES-1:0] in_step;
+  logic [LANES-1:0][31:0] wrong_bits, steps_lost;
   crosslane_link_line_test #(
-      .LANES(1),
-      .BITS (BITS)
+      .LANES(LANES),
+      .SEEDS(seeds())
   ) line_test (
       .clk,
       .rst(port_rst),
       .tx_begins_word(is_second),
-      .tx_words(tx_pattern),
+      .tx_words(tx_streams),
       .rx_clk,
       .rx_rst,
-      .rx_words(rx_line),
-      .in_step(rx_in_step),
-      .wrong_bits(rx_wrong_bits),
-      .steps_lost(rx_steps_lost)
+      .rx_words(rx_streams),
+      .in_step,
+      .wrong_bits,
+      .steps_lost
   );
+  logic [31:0] wrong_sum, rx_wrong_bits;
+  always_comb begin
+    wrong_sum = '0;
+    for (int unsigned n = 0; n < LANES; n++) wrong_sum += wrong_bits[n];
+  end
+  always_ff @(posedge rx_clk) rx_wrong_bits <= wrong_sum;
+
   logic counts_valid;
   logic [64:0] counts;
   crosslane_async_fifo #(
@@ -182,7 +208,7 @@ module crosslane_link_line_port
       .s_rst  (rx_rst),
       .s_valid(1'b1),
       .s_ready(),
-      .s_data ({rx_in_step, rx_wrong_bits, rx_steps_lost}),
+      .s_data ({&in_step, rx_wrong_bits, steps_lost[0]}),
       .m_clk  (clk),
       .m_rst  (port_rst),
       .m_valid(counts_valid),
@@ -193,6 +219,9 @@ module crosslane_link_line_port
     if (counts_valid) {line_in_step, line_wrong_bits, line_steps_lost} <= counts;
     if (port_rst) {line_in_step, line_wrong_bits, line_steps_lost} <= '0;
   end
+
+  logic unused;
+  assign unused = &{1'b0, steps_lost};
 
 `ifndef SYNTHESIS
   if (LANES != 4 && LANES != 8) begin : g_lanes

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A test of cables on Lattice's ECP5-5G Versa board: two links, each with a generator and a checker
-// of datagrams, on the two channels of DCU 0, one at the edge connector, one at the SMA connectors.
-// Read first: README.md beside this file.
+// A test of cables on Lattice's ECP5 Evaluation Board: two links, each with a generator and a checker
+// of datagrams, on the two channels of DCU 0, at SMA connectors. Read first: README.md beside this
+// file.
 
-module crosslane_versa_ecp5
+module crosslane_evn_ecp5
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned RATE     = 2500,     // of the lines, Mb/s: 2,500 or 5,000
     parameter int unsigned INTERVAL = 500_000,  // from line to line of the report, us
     parameter int unsigned BAUD     = 115_200,
-    // Clocks of the control clock that a state of the reset lasts.
-    parameter int unsigned SETTLE   = 65536
+    // Clocks of 12 MHz that a state of the reset lasts.
+    parameter int unsigned SETTLE   = 16384
 ) (
-    input  logic       clk100,
+    input  logic       clk12,
     input  logic       rst_n,
     input  logic       tests_line,  // a switch: PRBS-31 on the lines
     input  logic       stops,       // a switch: no new datagrams
@@ -25,31 +25,22 @@ module crosslane_versa_ecp5
   localparam int unsigned CLK_KHZ = RATE * 1000 / 80;
 
   // --- Clocks --------------------------------------------------------------------------------
-  // 100 MHz / 2 * 5 = 250 MHz, made from 500 MHz, which is 10 times the control clock. Nets that
-  // are kept have constraints by these names.
-  (* keep = "true" *) logic control_clk;
-  logic refclk, has_clock;
-  EHXPLLL #(
-      .CLKI_DIV(2),
-      .CLKFB_DIV(5),
-      .CLKOP_DIV(2),
-      .CLKOS_DIV(10),
-      .CLKOS_ENABLE("ENABLED"),
-      .FEEDBK_PATH("CLKOP")
-  ) pll (
-      .CLKI (clk100),
-      .CLKFB(refclk),
-      .RST  (1'b0),
-      .CLKOP(refclk),
-      .CLKOS(control_clk),
-      .LOCK (has_clock)
+  // Nets that are kept have constraints by these names.
+  logic refclk;
+  EXTREFB #(
+      .REFCK_PWDNB("0b1"),
+      // 100 ohms between its pins; the board has capacitors before them.
+      .REFCK_RTERM("0b1"),
+      .REFCK_DCBIAS_EN("0b0")
+  ) reference (
+      .REFCLKO(refclk)
   );
 
   logic control_rst;
   crosslane_synchronizer resets (
-      .clk(control_clk),
+      .clk(clk12),
       .rst(1'b0),
-      .s  (!rst_n || !has_clock),
+      .s  (!rst_n),
       .m  (control_rst)
   );
 
@@ -62,7 +53,7 @@ module crosslane_versa_ecp5
   crosslane_ecp5_reset #(
       .CLOCKS(SETTLE)
   ) order (
-      .clk(control_clk),
+      .clk(clk12),
       .rst(control_rst),
       .*
   );
@@ -116,7 +107,7 @@ module crosslane_versa_ecp5
         .word(rx_line[n])
     );
 
-    crosslane_versa_link link (
+    crosslane_evn_link link (
         .tests_line(is_line),
         .stops(is_stopped),
         .tx_enable(tx_enable[n]),
@@ -159,6 +150,6 @@ module crosslane_versa_ecp5
       is_wrong[n] = wrong[n] != '0;
     end
   end
-  // Lights are on where the pin is low.
+  // Lights are thought to be on where the pin is low.
   assign led_n = ~{blinks[24], has_tx, is_wrong, rx_ready, is_up};
 endmodule

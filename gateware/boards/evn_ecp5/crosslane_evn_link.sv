@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// One of the links of crosslane_versa_ecp5: a port with generator and checker of datagrams. It
+// One of the links of crosslane_evn_ecp5: a port with generator and checker of datagrams. It
 // has no parameters, so that `ecp5.py` may synthesise it once for both.
 
-module crosslane_versa_link
+module crosslane_evn_link
   import crosslane_link_pkg::*;
 (
     input  logic                         clk,
