@@ -262,6 +262,9 @@ area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gatew
 board: ## a board's bitstream by Vivado: make board BOARD=kc705; with IDENTITY=1 only the build's identity
 	$(PYTHON) -B gateware/boards/boards.py $(BOARD) $(if $(IDENTITY),--identity)
 
+link-board: $(TOOLS) ## a bitstream with two links on an ECP5-5G's transceivers, by open tools; fails where timing is not met; RATE=5000
+	$(VENV)/bin/python -B gateware/boards/ecp5.py $(if $(RATE),--rate $(RATE))
+
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 

@@ -62,7 +62,11 @@ def check_module(path: Path) -> bool:
     command = [str(VERILATOR_ROOT / "bin" / "verilator"), "--lint-only", "--quiet", *WARNINGS]
     command += ["--timescale", "1ns/1ps", "--top-module", path.stem, f"-I{RTL}"]
     name = path.parent.name
-    folders = beside(name) if name in boards.NAMES else ()
+    folders = ()
+    if name in boards.NAMES:
+        folders = beside(name)
+    elif boards.FOLDER in path.parents:
+        folders = (STUBS, boards.FOLDER / "evn_ecp5", GATEWARE / "tb" / "tops")
     command += [str(source) for source in sources(path, *folders)]
     return subprocess.run(command, env=environment).returncode == 0
 

@@ -6,7 +6,8 @@
 
 module crosslane_link_line_test #(
     parameter int unsigned LANES = 8,
-    parameter int unsigned BITS  = 20  // of a word: 20 or 40
+    parameter int unsigned BITS = 20,  // of a word: 20 or 40
+    parameter logic [LANES-1:0][30:0] SEEDS = '1  // as in crosslane_link_prbs
 ) (
     input  logic                       clk,
     input  logic                       rst,
@@ -21,7 +22,8 @@ module crosslane_link_line_test #(
 );
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
     crosslane_link_prbs #(
-        .BITS(BITS)
+        .BITS(BITS),
+        .SEED(SEEDS[lane])
     ) source (
         .clk,
         .rst,

@@ -4,7 +4,8 @@
 // code: a source, or the bits that must follow those that have come.
 
 module crosslane_link_prbs #(
-    parameter int unsigned BITS = 20  // of a word; bit 0 comes first
+    parameter int unsigned BITS = 20,  // of a word; bit 0 comes first
+    parameter logic [30:0] SEED = '1  // bits before the first, the last of them highest
 ) (
     input  logic            clk,
     input  logic            rst,
@@ -29,6 +30,6 @@ module crosslane_link_prbs #(
 
   always_ff @(posedge clk) begin
     if (valid) state <= taken;
-    if (rst) state <= '1;
+    if (rst) state <= SEED;
   end
 endmodule
