@@ -5,8 +5,7 @@
 
 module fifo_properties #(
     parameter int unsigned WIDTH = 4,
-    parameter int unsigned DEPTH = 4,
-    parameter bit REGISTERED = 0
+    parameter int unsigned DEPTH = 4
 ) (
     input logic             clk,
     input logic             rst,
@@ -23,8 +22,7 @@ module fifo_properties #(
 
   crosslane_fifo #(
       .WIDTH(WIDTH),
-      .DEPTH(DEPTH),
-      .REGISTERED(REGISTERED)
+      .DEPTH(DEPTH)
   ) fifo (
       .*
   );

@@ -88,7 +88,7 @@ module crosslane_descriptors
   // Posted and not requested, as of the doorbell a clock earlier: right while `is_checked`. More than
   // the largest ring has cannot be posted.
   logic [LEFT_BITS-1:0] left, left_unasked, left_asked;
-  logic take_up, is_taken, was_taken, none_ahead, ask, ask_table, ask_ring, line_is_next;
+  logic take_up, is_taken, ask, ask_table, ask_ring, line_is_next;
   logic [31:0] next_doorbell;
   logic queue_valid, queue_ready, push_line, push_table, push_ring, push_command, push_fault;
   logic [LAST_BITS-1:0] asked, fetch_last;  // less one: with ask; of the fetch that is worked out
@@ -99,23 +99,19 @@ module crosslane_descriptors
   assign left_unasked = LEFT_BITS'(settings.doorbell) - LEFT_BITS'(requested);
   assign left_asked = LEFT_BITS'(settings.doorbell) + ~LEFT_BITS'(requested) - LEFT_BITS'(asked);
   assign take_up = descriptor_valid && descriptor_ready && !descriptor.command;
-  // Whether one is taken up is known late in the clock: it is taken off `ahead` a clock later.
   assign is_taken = take_up && descriptor.error == ERROR_NONE;
-  assign none_ahead = ahead == AHEAD_BITS'(was_taken);
 
   always_ff @(posedge clk) begin
     if (ask) requested <= requested + 32'(asked) + 1'b1;
     if (line_is_next) requested <= next_doorbell;
     left <= ask ? left_asked : left_unasked;
-    was_taken <= is_taken;
-    if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!was_taken);
-    else if (was_taken) ahead <= ahead - 1'b1;
+    if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!is_taken);
+    else if (is_taken) ahead <= ahead - 1'b1;
     if (line_is_next) ahead <= AHEAD_BITS'(1);
     if (rst || settings.restart) begin
       requested <= '0;
       left <= LEFT_BITS'(settings.doorbell);
       ahead <= '0;
-      was_taken <= 1'b0;
     end
   end
 
@@ -194,9 +190,7 @@ module crosslane_descriptors
   localparam logic [12:0] OWN_MOST = 13'(MAX_READ);
   typedef logic [LAST_BITS-1:0] last_t;
   logic [12:0] most;
-  logic [ENTRY_BITS-1:0] last_entry, first, until_end;
-  logic [ENTRY_BITS-1:0] until_stop;  // the nearer of both, of `requested` a clock before
-  logic has_moved;  // `requested` was another then
+  logic [ENTRY_BITS-1:0] last_entry, first, until_end, until_stop;
   logic [READ_BITS-1:0] longest, until_boundary;
   logic [BATCH_BITS-1:0] wanted;
   last_t until_left, until_fetch;  // of the fetch
@@ -216,16 +210,13 @@ module crosslane_descriptors
   always_comb begin
     wanted = (left >= LEFT_BITS'(BATCH)) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
     until_left = last_t'(wanted - 1'b1);
+    // The nearer stop is found beside the number that is left.
+    until_stop = (until_end < ENTRY_BITS'(until_boundary)) ? until_end :
+                                                             ENTRY_BITS'(until_boundary);
     until_fetch = (until_stop < ENTRY_BITS'(until_left)) ? last_t'(until_stop) : until_left;
   end
 
-  always_ff @(posedge clk) begin
-    until_stop <= (until_end < ENTRY_BITS'(until_boundary)) ? until_end :
-                                                              ENTRY_BITS'(until_boundary);
-    has_moved <= ask || line_is_next || settings.restart || rst;
-  end
-
-  // A fetch is worked out in two clocks and offered in the next ones.
+  // A fetch is worked out in one clock and offered in the next ones.
   assign fetch_asks = fetch_waits;
   assign fetch_valid = fetch_waits && function_i.bus_master && !fault_waits && running;
   assign ask_ring = fetch_valid && fetch_ready;
@@ -236,7 +227,7 @@ module crosslane_descriptors
     if (!fetch_waits) begin
       fetch_address <= next_address;
       fetch_last <= until_fetch;
-      fetch_waits <= from_ring && !halted && left != '0 && !has_moved &&
+      fetch_waits <= from_ring && !halted && left != '0 &&
                      AHEAD_BITS'(ahead) + AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH);
     end else if (fetch_ready || halted) begin
       fetch_waits <= 1'b0;
@@ -290,7 +281,7 @@ module crosslane_descriptors
 
     assign line_taken = line_valid && line_write.whole && running && from_ring &&
                         !settings.packets && !settings.card_memory && line.posted == next_doorbell;
-    assign line_is_next = line_taken && settings.doorbell == requested && none_ahead &&
+    assign line_is_next = line_taken && settings.doorbell == requested && ahead == '0 &&
                           !fault_waits && !fault_pushed;
     assign push_line = line_checked && !overposted;
 
@@ -373,8 +364,7 @@ module crosslane_descriptors
 
   crosslane_fifo #(
       .WIDTH(QUEUE_BITS),
-      .DEPTH(DEPTH),
-      .REGISTERED(1)
+      .DEPTH(DEPTH)
   ) queue (
       .clk,
       .rst(rst || settings.restart || stopped),
@@ -388,7 +378,7 @@ module crosslane_descriptors
   );
 
   assign posted = from_command ? (command_valid || descriptor_valid) :
-                                 (settings.doorbell != requested || !none_ahead);
+                                 (settings.doorbell != requested || ahead != '0);
 
   always_ff @(posedge clk) begin
     if (push_ring && queue_ready) fetched <= fetched + 1'b1;

@@ -232,7 +232,7 @@ module crosslane_reads
   logic [H2C-1:0] done, done_chosen, done_ready;
   logic [H2C-1:0][TAG_BITS-1:0] oldest_tag;
   logic [H2C-1:0][USE_BITS-1:0] oldest_use;
-  logic fetch_done, fetch_freed;
+  logic freed_before, fetch_done;
   logic [TAG_BITS-1:0] fetch_oldest_tag;
   logic [USE_BITS-1:0] fetch_oldest_use;
 
@@ -250,26 +250,23 @@ module crosslane_reads
       .POSITION_BITS(POSITION_BITS)
   ) requesters (
       .*,
-      .fetch_done_ready(!fetch_freed)
+      .fetch_done_ready(!freed_before)
   );
 
   // --- Freed tags --------------------------------------------------------------------------------
-  // By an event, a clock later; else by a fetcher that has received all of its read, a clock later
-  // too; else by a channel.
-  logic freed_before, free_valid, done_free;
-  logic [TAG_BITS-1:0] freed_tag, fetch_freed_tag, free_tag;
-  logic [USE_BITS-1:0] freed_use, fetch_freed_use, free_use;
+  // By an event, a clock later; else by a requester that has received all of its read.
+  logic free_valid, done_free;
+  logic [TAG_BITS-1:0] freed_tag, free_tag;
+  logic [USE_BITS-1:0] freed_use, free_use;
   logic [H2C_BITS-1:0] done_channel;
 
   always_ff @(posedge clk) begin
     freed_before <= freed && !rst;
     freed_tag <= tag;
     freed_use <= tag_use;
-    fetch_freed <= (fetch_done || (fetch_freed && freed_before)) && !rst;
-    if (fetch_done) {fetch_freed_tag, fetch_freed_use} <= {fetch_oldest_tag, fetch_oldest_use};
   end
 
-  assign done_free = !freed_before && !fetch_freed && done != '0;
+  assign done_free = !freed_before && !fetch_done && done != '0;
   crosslane_turn #(
       .COUNT(H2C)
   ) done_turn (
@@ -283,9 +280,9 @@ module crosslane_reads
   assign done_ready = done_free ? done_chosen : '0;
 
   always_ff @(posedge clk) begin
-    free_valid <= (freed_before || fetch_freed || done_free) && !rst;
+    free_valid <= (freed_before || fetch_done || done_free) && !rst;
     if (freed_before) {free_tag, free_use} <= {freed_tag, freed_use};
-    else if (fetch_freed) {free_tag, free_use} <= {fetch_freed_tag, fetch_freed_use};
+    else if (fetch_done) {free_tag, free_use} <= {fetch_oldest_tag, fetch_oldest_use};
     else {free_tag, free_use} <= {oldest_tag[done_channel], oldest_use[done_channel]};
   end
 

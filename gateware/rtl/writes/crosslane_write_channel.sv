@@ -214,8 +214,7 @@ module crosslane_write_channel
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE),
-      .PACKETS(PACKETS),
-      .SHORT_PATHS(1)
+      .PACKETS(PACKETS)
   ) writer (
       .clk,
       .rst,

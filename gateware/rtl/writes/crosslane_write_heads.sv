@@ -6,10 +6,9 @@
 module crosslane_write_heads
   import crosslane_pkg::*;
 #(
-    parameter kind_e       KIND       = KIND_C2H,
-    parameter int unsigned DATA_BITS  = 256,
-    parameter bit          PACKETS    = 0,
-    parameter bit          REGISTERED = 0          // the queue's oldest, for short paths
+    parameter kind_e       KIND      = KIND_C2H,
+    parameter int unsigned DATA_BITS = 256,
+    parameter bit          PACKETS   = 0
 ) (
     input logic clk,
     input logic rst,
@@ -54,8 +53,7 @@ module crosslane_write_heads
 
   crosslane_fifo #(
       .WIDTH(CHUNK_BITS),
-      .DEPTH(4),
-      .REGISTERED(REGISTERED)
+      .DEPTH(4)
   ) queue (
       .clk,
       .rst(rst || fault_valid || (abandon && (drop || !started))),
