@@ -94,3 +94,10 @@ def test_each_clock_is_a_net_of_the_top():
         *kept,
         "clk12",
     }
+
+
+def test_what_nobody_has_chosen_is_left_to_nextpnr():
+    cell = {"type": "DCUA", "parameters": {"CH0_PROTOCOL": "10BSER", "CH0_WA_MODE": "DONTCARE"}}
+    netlist = {"modules": {"top": {"cells": {"dcu": cell}}}}
+    made = ecp5.with_chosen_parameters(netlist)
+    assert made["modules"]["top"]["cells"]["dcu"]["parameters"] == {"CH0_PROTOCOL": "10BSER"}

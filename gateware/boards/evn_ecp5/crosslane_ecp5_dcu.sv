@@ -31,7 +31,8 @@ module crosslane_ecp5_dcu #(
 );
   // The PLL makes 5 GHz; sender and receiver divide it by 2, or not.
   localparam bit IS_FAST = RATE == 5000;
-  localparam logic [39:0] DIVIDER = IS_FAST ? "0b000" : "0b010";
+  // A number: nextpnr takes a string for one only where it is written out.
+  localparam logic [2:0] DIVIDER = IS_FAST ? 3'b000 : 3'b010;
 
   // The DCU has two symbols at bits 9:0 and 21:12 of 24.
   logic [1:0][23:0] tx_bus, rx_bus;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Words of 20 bits in the recovered clock to long words in that clock divided by SLOTS. The long
-// word stands still from one clock of `pclk` before the edge of `clk` until SLOTS / 2 behind it, so
-// the registers of `clk` may take it although the two clocks' insertion delays differ.
+// word stands still from two clocks of `pclk` before the edge of `clk` until three behind it (with
+// four slots one and two), so the registers of `clk` may take it although the two clocks' insertion
+// delays differ.
 
 module crosslane_ecp5_rx_gear #(
     parameter int unsigned SLOTS = 8  // words of 20 bits in a long one: 4 or 8
@@ -30,7 +31,7 @@ module crosslane_ecp5_rx_gear #(
       if (turn[n]) slots[n] <= taken;
     end
     if (turn[HALF]) early <= slots[HALF-1:0];
-    clk <= |turn[HALF-1:0];
+    clk <= |turn[HALF/2-1+:HALF];
   end
   assign word = {slots[SLOTS-1:HALF], early};
 

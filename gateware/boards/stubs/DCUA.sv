@@ -11,7 +11,7 @@ module DCUA #(
     parameter logic [63:0] D_TXPLL_PWDNB = "DONTCARE",
     parameter logic [63:0] D_REFCK_MODE = "DONTCARE",
     parameter logic [63:0] D_TX_MAX_RATE = "DONTCARE",
-    parameter logic [63:0] D_TX_VCO_CK_DIV = "DONTCARE",
+    parameter logic [2:0] D_TX_VCO_CK_DIV = 3'b000,
     parameter logic [63:0] D_BITCLK_LOCAL_EN = "DONTCARE",
     parameter logic [63:0] D_LOW_MARK = "DONTCARE",
     parameter logic [63:0] D_HIGH_MARK = "DONTCARE",
@@ -50,7 +50,7 @@ module DCUA #(
     parameter logic [63:0] CH0_FF_RX_H_CLK_EN = "DONTCARE",
     parameter logic [63:0] CH0_FF_RX_F_CLK_DIS = "DONTCARE",
     parameter logic [63:0] CH0_SEL_SD_RX_CLK = "DONTCARE",
-    parameter logic [63:0] CH0_RX_DCO_CK_DIV = "DONTCARE",
+    parameter logic [2:0] CH0_RX_DCO_CK_DIV = 3'b000,
     parameter logic [63:0] CH0_CDR_MAX_RATE = "DONTCARE",
     parameter logic [63:0] CH0_RPWDNB = "DONTCARE",
     parameter logic [63:0] CH0_TPWDNB = "DONTCARE",
@@ -111,7 +111,7 @@ module DCUA #(
     parameter logic [63:0] CH1_FF_RX_H_CLK_EN = "DONTCARE",
     parameter logic [63:0] CH1_FF_RX_F_CLK_DIS = "DONTCARE",
     parameter logic [63:0] CH1_SEL_SD_RX_CLK = "DONTCARE",
-    parameter logic [63:0] CH1_RX_DCO_CK_DIV = "DONTCARE",
+    parameter logic [2:0] CH1_RX_DCO_CK_DIV = 3'b000,
     parameter logic [63:0] CH1_CDR_MAX_RATE = "DONTCARE",
     parameter logic [63:0] CH1_RPWDNB = "DONTCARE",
     parameter logic [63:0] CH1_TPWDNB = "DONTCARE",
@@ -302,7 +302,7 @@ module DCUA #(
 
   // --- Clocks --------------------------------------------------------------------------------
   // A word is 20 bits: the reference of 250 MHz at 5 Gb/s, half of it at 2.5 Gb/s.
-  localparam bit IS_HALVED = D_TX_VCO_CK_DIV == "0b010";
+  localparam bit IS_HALVED = D_TX_VCO_CK_DIV == 3'b010;
   logic halved;
   always_ff @(posedge D_REFCLKI) halved <= !halved;
   assign line_tx_clk = IS_HALVED ? halved : D_REFCLKI;
