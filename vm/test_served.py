@@ -175,7 +175,7 @@ def test_a_card_that_is_taken_away_in_use(machine: Machine, plug: Plug) -> None:
     machine.until(f"grep -q 'vfio-msix.*{card}' /proc/interrupts")
     # A card in use is taken only with --force.
     code, said = machine.attempt(f"crosslane device unbind {card}")
-    assert code == 1 and "--force" in said, said
+    assert code == 1 and "--force" in said, f"{said}\n{machine.run('cat /tmp/run')}"
     machine.run(f"crosslane device unbind {card} --force", LONG)
     machine.until("grep -q ended /tmp/run")
     told = machine.run("cat /tmp/run")

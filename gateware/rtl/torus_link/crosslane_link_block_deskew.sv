@@ -17,7 +17,9 @@ module crosslane_link_block_deskew
     output logic               is_aligned,  // all lanes
     output logic               present,     // the row is deskewed
     output block_t [LANES-1:0] blocks,
-    output logic               turn         // inverted by each `realign`
+    output logic               turn,        // inverted by each `realign`
+    input  logic               row_ready,   // the row is taken
+    output logic               has_lost     // the one before it was not
 );
   // Rows since the last beginning of a lane: 0, 1, or more.
   typedef logic [1:0] age_t;
@@ -39,6 +41,8 @@ module crosslane_link_block_deskew
         .beginning(beginning[lane])
     );
   end
+
+  always_ff @(posedge clk) has_lost <= !rst && !row_ready;
 
   // --- Delays --------------------------------------------------------------------------------
   // A clock behind the lanes: what `realign` ends is then in `last`.

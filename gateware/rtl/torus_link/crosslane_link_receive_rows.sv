@@ -56,7 +56,7 @@ module crosslane_link_receive_rows
   );
 
   row_t rx_row, row;
-  logic may_put, has_lost, row_valid, row_ready, is_current, turn;
+  logic may_put, row_valid, row_ready, is_current, turn;
 
   crosslane_link_block_deskew #(
       .LANES(LANES)
@@ -69,11 +69,10 @@ module crosslane_link_receive_rows
       .is_aligned(rx_row.is_aligned),
       .present   (rx_row.present),
       .blocks    (rx_row.blocks),
-      .turn      (rx_row.turn)
+      .turn      (rx_row.turn),
+      .row_ready (may_put),
+      .has_lost  (rx_row.slipped)
   );
-
-  assign rx_row.slipped = has_lost;
-  always_ff @(posedge rx_clk) has_lost <= !rx_rst && !may_put;
 
   crosslane_async_fifo #(
       .WIDTH($bits(row_t)),
