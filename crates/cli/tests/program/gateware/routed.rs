@@ -13,9 +13,9 @@ use futures_util::future::try_join_all;
 const NODES: u16 = 4;
 /// Bytes of its messages, between any two of which a payload of 120 B ends.
 const SIZES: [u64; 4] = [1, 64, 120, 3000];
-/// Most that a hop takes longer in the gateware: 27 clocks of 4 ns, 22 of them of its lanes, which
+/// Most that a hop takes longer in the gateware: 23 clocks of 4 ns, 22 of them of its lanes, which
 /// the model does not have (`docs/network-processor.md`, *Time of a message*).
-const MOST_OF_A_HOP: Picoseconds = Picoseconds::from_ns(108);
+const MOST_OF_A_HOP: Picoseconds = Picoseconds::from_ns(92);
 
 /// Bytes of a message from a node to another, each different from all others'.
 fn data(from: u16, to: u16, bytes: u64) -> Vec<u8> {
