@@ -31,14 +31,9 @@ READ = (
     "read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
     "hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; muxpack; "
 )
-XILINX = (
-    "synth_xilinx -family {family} -top {module} -flatten -noiopad; "
-    "tee -o {cells} stat -json; write_json {netlist}"
-)
-INTEL = (
-    "synth_intel_alm -family {family} -top {module} -noiopad; "
-    "tee -o {cells} stat -json; write_json {netlist}"
-)
+THEN = "tee -o {cells} stat -json; write_json {netlist}"
+XILINX = "synth_xilinx -family {family} -top {module} -flatten -noiopad; " + THEN
+INTEL = "synth_intel_alm -family {family} -top {module} -noiopad; " + THEN
 CELLS, NETLIST, DEPTHS = "cells.json", "netlist.json", "depths.json"
 
 
@@ -97,9 +92,8 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
     if folder is None:
         return None
     cells = json.loads((folder / CELLS).read_text())["design"]["num_cells_by_type"]
-    if family == ALM:
-        return Mapped(cells, None)
-    return Mapped(cells, Depths(**json.loads((folder / DEPTHS).read_text())))
+    depths = None if family == ALM else Depths(**json.loads((folder / DEPTHS).read_text()))
+    return Mapped(cells, depths)
 
 
 def kept(

@@ -45,7 +45,7 @@ module crosslane_evn_link
       .*
   );
 
-  // What was on its way when the line was tested has gone.
+  // A test of the line begins both anew: datagrams that were on their way are gone.
   crosslane_link_generator #(
       .LANES(LANES)
   ) source (

@@ -56,7 +56,7 @@ module crosslane_link_lanes
   logic counts, present, whole, dropped, doubled, slipped, realign, lost, disables, retrains;
   logic stage_2_sent, is_confirming;
   logic [LANES-1:0] wrong, wrong_turned;  // symbols or blocks, for the counters
-  // What training sees of a column, a clock later, beside what it ended.
+  // Of a column, for training, a clock later: beside the frame or set that it ended.
   logic counts_1, present_1, whole_1;
   assign is_confirming = state == PORT_CONFIRM;
 

@@ -102,7 +102,7 @@ module crosslane_link_training
       else if (t.progress.errors >= 7'(ERROR_LIMIT - ERROR_WEIGHT)) t = retrained(t);
       else t.progress.errors = t.progress.errors + 7'(ERROR_WEIGHT);
     end else if (t.state == PORT_ALIGN || t.state == PORT_CONFIRM) begin
-      if (t.state == PORT_CONFIRM && t.progress.columns_in_state == 11'(CONFIRM_COLUMNS - STEP))
+      if (t.state == PORT_CONFIRM && t.progress.columns_in_state == COLUMNS_END)
         t = entered(t, PORT_ALIGN);
       else begin
         if (t.progress.columns_in_state != COLUMNS_END)
@@ -203,7 +203,7 @@ module crosslane_link_training
     restart = is_training && counts
               && next.progress.columns_since_good == 7'(ALIGN_COLUMNS - STEP)
               && !(next.state == PORT_CONFIRM
-                   && next.progress.columns_in_state == 11'(CONFIRM_COLUMNS - STEP));
+                   && next.progress.columns_in_state == COLUMNS_END);
     if (next.state != PORT_DISABLED && next.state != PORT_FAILED) begin
       if (counts) next = column_counted(next, present && whole);
       if (events.broken) next = frame_taken(next, 1'b0);

@@ -57,7 +57,7 @@ fn lines(rows: &[[Content; LANES]], delays: [usize; LANES]) -> [Vec<bool>; LANES
     })
 }
 
-/// What a deframer finds in rows whose lanes have these delays, and rows that were not deskewed.
+/// Events of a deframer in rows whose lanes have these delays, and rows that were not deskewed.
 fn events(rows: &[[Content; LANES]], delays: [usize; LANES]) -> (Vec<Event>, usize) {
     let lines = lines(rows, delays);
     let (mut aligner, mut columns) = (Aligner::new(LANES), Columns::new(LANES));
