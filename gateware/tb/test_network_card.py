@@ -42,6 +42,10 @@ from tlp_stream import NO_BAR
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
 GETS = {"get_slots": 16, "max_read": 256}
 NORMAL, SINK, LOOPBACK = 0, 1 << 4, 2 << 4
+GENERATE, CHECK = 1 << 8, 1 << 9
+CHECKED, WRONG = 0x28, 0x2C
+# Columns of a datagram on eight lanes: its header, 128 B.
+DATAGRAM_CLOCKS = 17
 UNSUPPORTED, ABORTED = 1, 4
 
 
@@ -179,6 +183,68 @@ async def a_sink_counts_and_a_loopback_returns(dut):
     await host.until(LINK + LINK_SENT, lambda value: value == 49)
     host.write(LINK, NORMAL)
     await host.up()
+
+
+@cocotb.test()
+async def a_generator_fills_what_messages_leave(dut):
+    host = await begin(dut, "generator")
+    near, far = LINK, LINK + LINK_STRIDE
+    await host.up()
+    for link in (near, far):
+        host.write(link, GENERATE | CHECK | 1)
+        assert await host.read(link) == GENERATE | CHECK | 1
+    since = host.bench.clock
+    sizes = (3000, 700, 128)
+    for tag, count in enumerate(sizes):
+        place = {"channel": 3, "tag": tag}
+        asked = request(link=1, token=tag, notify=NOTIFY + 8 + 8 * tag, **place,
+                        buffer=DATA + 4096 * tag, bytes=4096)  # fmt: skip
+        host.store(REQUEST_BAR, CREDITS_BASE + 64 + 64 * tag, asked)
+        asked = request(link=0, token=9, notify=NOTIFY + 256 + 8 * tag, **place,
+                        buffer=0x9_8765_4321, bytes=count)  # fmt: skip
+        host.store(REQUEST_BAR, 64 * tag, asked)
+    ends = [NOTIFY + 8 + 8 * tag for tag in range(len(sizes))]
+    await host.bench.until(lambda: all(host.word(at) >> 16 == DONE for at in ends), 6000)
+    for tag, count in enumerate(sizes):
+        assert host.word(NOTIFY + 12 + 8 * tag) == count
+        for at in range(count):
+            assert host.memory[DATA + 4096 * tag + at] == byte_at(0x9_8765_4321 + at)
+    await host.bench.step(6000)
+    before = await host.read(far + CHECKED)
+    clocks = host.bench.clock - since
+    assert before > clocks / DATAGRAM_CLOCKS * 0.9 - sum(sizes) / 128, (before, clocks)
+    # Switched on again the pattern begins anew, and the counts go on.
+    host.write(near, CHECK | 1)
+    host.write(far, CHECK | 1)
+    await host.until(STATUS, lambda value: value == 1)
+    await host.bench.step(2000)
+    host.write(far, 1)
+    host.write(far, CHECK | 1)
+    host.write(near, GENERATE | CHECK | 1)
+    await host.bench.step(2000)
+    host.write(near, CHECK | 1)
+    await host.bench.step(2000)
+    counted = {}
+    for link in (near, far):
+        names = (("sent", LINK_SENT), ("taken", LINK_SENT + 4), ("right", CHECKED), ("bad", WRONG))
+        counted[link] = {name: await host.read(link + at) for name, at in names}
+    assert [counted[link]["bad"] for link in (near, far)] == [0, 0]
+    messages = sum(-(-count // 128) for count in sizes)
+    assert counted[far]["right"] == counted[far]["taken"] - messages > before
+    assert counted[near]["right"] == counted[near]["taken"] == counted[far]["sent"]
+    assert counted[near]["sent"] == counted[far]["taken"]
+    # With the checker off they are of a message for which no credit is there, and wait.
+    host.write(far, 1)
+    host.write(near, GENERATE | 1)
+    await host.until(0x38, lambda value: value == SIZES["channel_datagrams"])
+    assert await host.read(far + CHECKED) == counted[far]["right"]
+    host.write(near, LOOPBACK | GENERATE | CHECK)
+    old = await host.read(near + CHECKED)
+    await host.until(near + CHECKED, lambda value: value > old + 20)
+    assert await host.read(near + WRONG) == 0
+    host.write(CONTROL, 1)
+    await host.until(STATUS, lambda value: value == 1, 600)
+    assert [await host.read(near + at) for at in (0, CHECKED, WRONG)] == [0, 0, 0]
 
 
 @cocotb.test()

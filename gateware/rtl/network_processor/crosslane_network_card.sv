@@ -104,7 +104,7 @@ module crosslane_network_card
   // verilator lint_on UNUSEDSIGNAL
   logic [31:0] access_data, read_data;
   logic [63:0] counts_address;
-  logic [LINKS-1:0] enable, retrain;
+  logic [LINKS-1:0] enable, retrain, generates, checks;
   logic [LINKS-1:0][1:0] mode;
   extent_t [DIMENSIONS-1:0] extents;
   logic extents_written;
@@ -113,6 +113,7 @@ module crosslane_network_card
   port_state_e [LINKS-1:0] state;
   logic [LINKS-1:0][9:0] far_channel_datagrams;
   link_counters_t [LINKS-1:0] link_counters;
+  logic [LINKS-1:0][31:0] checked, wrong;
 
   always_comb begin
     access_header = s_rx_header;

@@ -37,6 +37,8 @@ module crosslane_network_processor
     input logic [LINKS-1:0] enable,
     input logic [LINKS-1:0][1:0] mode,
     input logic [LINKS-1:0] retrain,
+    input logic [LINKS-1:0] generates,
+    input logic [LINKS-1:0] checks,
     input logic [15:0] first_session,
     input logic [63:0] counts_address,
     input logic counts_written,
@@ -77,7 +79,9 @@ module crosslane_network_processor
     output port_state_e [LINKS-1:0] state,
     output logic [LINKS-1:0][9:0] far_channel_datagrams,
     output lane_counters_t [LINKS-1:0] lane_counters,
-    output link_counters_t [LINKS-1:0] link_counters
+    output link_counters_t [LINKS-1:0] link_counters,
+    output logic [LINKS-1:0][31:0] checked,
+    output logic [LINKS-1:0][31:0] wrong
 );
   localparam bit ROUTED = NODES != 0;
   localparam int unsigned BYTES = DATA_BITS / 8;
@@ -290,6 +294,8 @@ module crosslane_network_processor
         .enable(enable[n] && !resetting),
         .mode(mode[n]),
         .retrain(retrain[n]),
+        .generates(generates[n]),
+        .checks(checks[n]),
         .first_session,
         .resets(reset_i),
         .forget(forget[n]),
@@ -374,7 +380,9 @@ module crosslane_network_processor
         .state(state[n]),
         .far_channel_datagrams(far_channel_datagrams[n]),
         .lane_counters(lane_counters[n]),
-        .counters(link_counters[n])
+        .counters(link_counters[n]),
+        .checked(checked[n]),
+        .wrong(wrong[n])
     );
   end
 

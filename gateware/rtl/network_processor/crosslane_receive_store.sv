@@ -29,8 +29,10 @@ module crosslane_receive_store
     input  logic     [      8*LANES-1:0]      beat_data,
     output logic                              has_room,
     input  logic                              delivers,
+    input  logic                              tells,             // this is told to `m_*`
     input  logic     [     CHANNELS-1:0][9:0] delivered,
     input  logic     [     CHANNELS-1:0][9:0] freed,
+    output logic     [    SLOT_BITS-1:0]      slot,              // its place
     // Datagrams delivered.
     output logic                              m_valid,
     input  logic                              m_ready,
@@ -58,7 +60,7 @@ module crosslane_receive_store
   // --- Free places: as they were freed, after all have been used once ------------------------
   (* ram_style = "distributed" *)logic [SLOT_BITS-1:0] free_slots[PLACES];
   logic [ CHANNELS-1:0] all_used;
-  logic [SLOT_BITS-1:0] number, slot;
+  logic [SLOT_BITS-1:0] number;
   logic fits, fits_now;
   logic [9:0] held;
 
@@ -129,14 +131,14 @@ module crosslane_receive_store
 
   always_ff @(posedge clk) begin
     if (beat_valid && beat_index == '1) last_byte <= beat_data[8*LANES-1-:8];
-    if (delivers) begin
+    if (tells) begin
       order[tail[PLACE_BITS-1:0]] <= ORDER_BITS'(arrived);
       tail <= tail + 1'b1;
     end
     head <= head_next;
     // A datagram that finds none before it is told at once.
-    m_valid <= head_next != tail || delivers;
-    m_is_coming <= ROUTED && head_next == tail && delivers;
+    m_valid <= head_next != tail || tells;
+    m_is_coming <= ROUTED && head_next == tail && tells;
     m_arrived <= $bits(arrived_t)'(order[head_next[PLACE_BITS-1:0]]);
     if (head_next == tail) m_arrived <= arrived;
     if (rst) begin

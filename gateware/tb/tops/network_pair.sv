@@ -148,6 +148,8 @@ module network_pair
         .enable(enable[n]),
         .mode({LINKS{MODE_NORMAL}}),
         .retrain('0),
+        .generates('0),
+        .checks('0),
         .first_session(first_session[n]),
         .counts_address(counts_address[n]),
         .counts_written(counts_written[n]),
@@ -186,7 +188,9 @@ module network_pair
         .state(state[n]),
         .far_channel_datagrams(),
         .lane_counters(),
-        .link_counters(link_counters[n])
+        .link_counters(link_counters[n]),
+        .checked(),
+        .wrong()
     );
     assign event_is_request[n] = node.engine.takes_request;
     assign event_request[n] = node.engine.request;
