@@ -28,7 +28,8 @@ module crosslane_network_card
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
-    parameter int unsigned NODES = 0
+    parameter int unsigned NODES = 0,
+    parameter bit LONG = 1'b0
 ) (
     input logic clk,
     input logic rst,
@@ -155,7 +156,8 @@ module crosslane_network_card
       .GET_SLOTS(GET_SLOTS),
       .LANES(LANES),
       .LANE_RATE(LANE_RATE),
-      .ROUTED(NODES != 0)
+      .ROUTED(NODES != 0),
+      .LONG(LONG)
   ) registers (
       .access_address(access_address[11:2]),
       .reset_o(reset_pulse),
@@ -189,7 +191,8 @@ module crosslane_network_card
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
-      .NODES(NODES)
+      .NODES(NODES),
+      .LONG(LONG)
   ) processor (
       .reset_i(reset_pulse),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),

@@ -26,12 +26,14 @@ module crosslane_network_link
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
     parameter bit ROUTED = 1'b0,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
     localparam int unsigned BYTES = DATA_BITS / 8,
-    localparam int unsigned WITHIN = $clog2(PUT_STRIDE / BYTES),
+    localparam int unsigned WITHIN = $clog2(put_stride(LONG) / BYTES),
     localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS),
     localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
-    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7,
-    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(PAYLOAD_BYTES / LANES)
+    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + $clog2(payload_bytes(LONG)),
+    localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES),
+    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + BEAT_BITS
 ) (
     input logic clk,
     input logic rst,
@@ -205,8 +207,8 @@ module crosslane_network_link
   logic [CHANNELS-1:0] room, room_more, core_room, core_room_more;
   header_t header;
   logic beat_valid, has_room, delivers;
-  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
-  logic [8*LANES-1:0] beat_data;
+  logic [BEAT_BITS-1:0] beat_index;
+  logic [  8*LANES-1:0] beat_data;
   logic [CHANNELS-1:0][9:0] delivered, freed;
   logic place_frees;
   logic [2:0] place_channel;
@@ -224,7 +226,8 @@ module crosslane_network_link
   crosslane_link_lanes #(
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG)
   ) lanes (
       .enable(enable && !is_disabled && is_normal),
       .state(lanes_state),
@@ -247,6 +250,7 @@ module crosslane_network_link
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
+      .LONG(LONG),
       // Neither source pauses within a datagram.
       .STEADY(1'b1)
   ) core (
@@ -327,7 +331,7 @@ module crosslane_network_link
   logic is_within;
   logic [3:0] source, source_now, all_valid;  // generator, put, get, through
   logic [SOURCES-1:0] source_valid, source_chosen;
-  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] s_at;
+  logic [BEAT_BITS-1:0] s_at;
 
   assign all_valid = {through_valid, get_valid, put_valid, made_valid};
   assign source_valid = SOURCES'(all_valid);
@@ -404,7 +408,8 @@ module crosslane_network_link
       !get_on_way[PATTERN_CHANNEL] && !get_waits[PATTERN_CHANNEL] && !through_waits[1];
 
   crosslane_link_generator #(
-      .LANES(LANES)
+      .LANES(LANES),
+      .LONG (LONG)
   ) generator (
       .rst      (rst || resets),
       .begins   (!generates),
@@ -449,7 +454,8 @@ module crosslane_network_link
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) get_engine (
       .idle       (),
       .quiet      (gets_quiet),
@@ -476,7 +482,8 @@ module crosslane_network_link
   crosslane_put_window #(
       .DATA_BITS(DATA_BITS),
       .LANES(LANES),
-      .SLOTS(PUT_SLOTS)
+      .SLOTS(PUT_SLOTS),
+      .LONG(LONG)
   ) put_window (
       .rst      (rst || resets),
       .reserved (ROUTED && torus.is_there),
@@ -500,7 +507,8 @@ module crosslane_network_link
       .DATA_BITS(DATA_BITS),
       .LANES(LANES),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) store (
       .rst          (core_rst),
       .frees        (place_frees),

@@ -12,8 +12,9 @@ module crosslane_network_registers
     parameter int unsigned CREDIT_SLOTS = 64,
     parameter int unsigned GET_SLOTS    = 64,
     parameter int unsigned LANES        = 8,
-    parameter int unsigned LANE_RATE    = 5,    // in units of 0.5 Gb/s
-    parameter bit          ROUTED       = 1'b0
+    parameter int unsigned LANE_RATE    = 5,     // in units of 0.5 Gb/s
+    parameter bit          ROUTED       = 1'b0,
+    parameter bit          LONG         = 1'b0   // datagrams carry 256 B, not 128 B
 ) (
     input logic clk,
     input logic rst,
@@ -146,7 +147,7 @@ module crosslane_network_registers
       AT_ID: word = ID;
       AT_VERSION: word = VERSION;
       AT_SIZES: word = 32'(LINKS) | 32'(GET_SLOTS) << 4 | 32'(CREDIT_SLOTS) << 16;
-      AT_PUT_SIZES: word = 32'(PUT_SLOTS);
+      AT_PUT_SIZES: word = 32'(PUT_SLOTS) | 32'(LONG) << 8;
       AT_STATUS: word = 32'(quiet && !reset_o);
       AT_COUNTS_LOW: word = counts_address[31:0];
       AT_COUNTS_HIGH: word = counts_address[63:32];

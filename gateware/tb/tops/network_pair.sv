@@ -19,9 +19,10 @@ module network_pair
     parameter int unsigned QUEUE_DATAGRAMS       = 2,
     parameter int unsigned RETRY_DATAGRAMS       = 32,
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
-    parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter bit          LONG                  = 1'b0,
+    parameter int unsigned ACKNOWLEDGE_WITHIN    = LONG ? 396 : 204,
+    parameter int unsigned RETRY_TIMEOUT         = LONG ? 1590 : 918,
+    parameter int unsigned REFRESH               = LONG ? 2910 : 1598
 ) (
     input logic clk,
     input logic rst,
@@ -139,7 +140,8 @@ module network_pair
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .REFRESH(REFRESH),
+        .LONG(LONG)
     ) node (
         .clk,
         .rst,
