@@ -246,7 +246,7 @@ async def a_generator_fills_what_messages_leave(dut):
     assert await host.read(far + CHECKED) == counted[far]["right"]
     host.write(near, LOOPBACK | GENERATE | CHECK)
     old = await host.read(near + CHECKED)
-    await host.until(near + CHECKED, lambda value: value > old + 20)
+    await host.until(near + CHECKED, lambda value: value > old + 20, 900)
     assert await host.read(near + WRONG) == 0
     host.write(CONTROL, 1)
     await host.until(STATUS, lambda value: value == 1, 600)

@@ -347,7 +347,7 @@ module crosslane_network_link
   );
 
   // Within a datagram the source stays.
-  assign source = is_within ? source_now : 4'(source_chosen);
+  assign source  = is_within ? source_now : 4'(source_chosen);
   assign s_valid = (source & all_valid) != '0;
   always_comb begin
     {s_channel, s_label, s_data} = {put_channel, put_label, put_data};

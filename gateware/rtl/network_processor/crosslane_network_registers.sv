@@ -193,11 +193,15 @@ module crosslane_network_registers
       if (link_chosen[at]) begin
         link_word |= word_of(
             link_register,
-            {checks[at], generates[at], 2'd0, mode[at], 3'd0, enable[at]},
+            {
+              checks[at], generates[at], 2'd0, mode[at], 3'd0, enable[at]
+            },
             state[at],
             far_channel_datagrams[at],
             link_counters[at],
-            {wrong[at], checked[at]}
+            {
+              wrong[at], checked[at]
+            }
         );
       end
     end
