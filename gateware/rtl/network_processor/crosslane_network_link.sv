@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // A link of a network processor: lanes and end of a torus link, its put aperture, its receive
-// buffers, generator and checker of its tests. Puts go into the link's queues; what the link delivers
-// waits for the receive engine, or is checked.
+// buffers, generator and checker of its tests. Puts go into the link's queues; what the link
+// delivers waits for the receive engine, or is checked.
 
 module crosslane_network_link
   import crosslane_pkg::*;

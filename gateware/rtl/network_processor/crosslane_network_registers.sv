@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Registers of a network processor (registers/network_processor.rdl). Without routing the dimensions
-// of a torus read as 0.
+// Registers of a network processor (registers/network_processor.rdl). Without routing the
+// dimensions of a torus read as 0.
 
 module crosslane_network_registers
   import crosslane_link_pkg::*;

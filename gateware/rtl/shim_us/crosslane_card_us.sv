@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // A card behind the UltraScale+ integrated block for PCI Express, or the Gen3 block of Virtex-7:
-// engine, reference user circuit and shim. Its ports have the names of the hard block's; a board's top joins them and gives the
-// clock.
+// engine, reference user circuit and shim. Its ports have the names of the UltraScale+ block's; a
+// board's top joins them and gives the clock.
 
 module crosslane_card_us
   import crosslane_pkg::*;
