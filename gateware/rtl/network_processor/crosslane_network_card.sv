@@ -36,7 +36,7 @@ module crosslane_network_card
     input function_t function_i,
     input room_t room_i,
     input logic [15:0] first_session,  // another in each reset
-    output logic busy_o,  // `status.quiet` is 0
+    output logic busy_o,  // `status.quiet` is 0, or a generator runs
     // TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
@@ -109,7 +109,7 @@ module crosslane_network_card
   logic [LINKS-1:0][1:0] mode;
   extent_t [DIMENSIONS-1:0] extents;
   logic extents_written;
-  assign busy_o = !quiet;
+  assign busy_o = !quiet || generates != '0;
   network_counters_t counters;
   port_state_e [LINKS-1:0] state;
   logic [LINKS-1:0][9:0] far_channel_datagrams;
