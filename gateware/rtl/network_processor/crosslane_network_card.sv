@@ -29,7 +29,9 @@ module crosslane_network_card
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
     parameter int unsigned NODES = 0,
-    parameter bit LONG = 1'b0
+    parameter bit LONG = 1'b0,
+    parameter bit BLOCKS = 1'b0,
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS)
 ) (
     input logic clk,
     input logic rst,
@@ -54,11 +56,11 @@ module crosslane_network_card
     // Of the transceivers of each link, as in crosslane_link_port.
     output logic [LINKS-1:0] tx_enable,
     output logic [LINKS-1:0] tx_begins_word,
-    output logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic [LINKS-1:0] rx_clk,
     input logic [LINKS-1:0] rx_rst,
     input logic [LINKS-1:0][LANES-1:0] rx_detected,
-    input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words
+    input logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] rx_words
 );
   // --- Where a TLP goes ----------------------------------------------------------------------
   typedef enum logic [1:0] {
@@ -192,7 +194,8 @@ module crosslane_network_card
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
       .NODES(NODES),
-      .LONG(LONG)
+      .LONG(LONG),
+      .BLOCKS(BLOCKS)
   ) processor (
       .reset_i(reset_pulse),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),

@@ -27,6 +27,8 @@ module crosslane_network_link
     parameter int unsigned REFRESH = 1598,
     parameter bit ROUTED = 1'b0,
     parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    parameter bit BLOCKS = 1'b0,  // 64b/66b: words of 66 bits, and no SYMBOLS
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS),
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned WITHIN = $clog2(put_stride(LONG) / BYTES),
     localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS),
@@ -127,11 +129,11 @@ module crosslane_network_link
     // Of the transceivers, as in crosslane_link_port.
     output logic tx_enable,
     output logic tx_begins_word,
-    output logic [LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic rx_clk,
     input logic rx_rst,
     input logic [LANES-1:0] rx_detected,
-    input logic [LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    input logic [LANES-1:0][WORD_BITS-1:0] rx_words,
     output port_state_e state,
     output logic [9:0] far_channel_datagrams,
     output lane_counters_t lane_counters,
@@ -227,7 +229,8 @@ module crosslane_network_link
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .LONG(LONG)
+      .LONG(LONG),
+      .BLOCKS(BLOCKS)
   ) lanes (
       .enable(enable && !is_disabled && is_normal),
       .state(lanes_state),

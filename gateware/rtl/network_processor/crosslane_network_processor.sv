@@ -28,7 +28,9 @@ module crosslane_network_processor
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
     parameter int unsigned NODES = 0,  // of the largest torus: a power of two; 0: does not route
-    parameter bit LONG = 1'b0  // datagrams carry 256 B, not 128 B
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    parameter bit BLOCKS = 1'b0,  // 64b/66b: words of 66 bits, and no SYMBOLS
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS)
 ) (
     input logic clk,
     input logic rst,
@@ -72,11 +74,11 @@ module crosslane_network_processor
     // Of the transceivers of each link, as in crosslane_link_port.
     output logic [LINKS-1:0] tx_enable,
     output logic [LINKS-1:0] tx_begins_word,
-    output logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic [LINKS-1:0] rx_clk,
     input logic [LINKS-1:0] rx_rst,
     input logic [LINKS-1:0][LANES-1:0] rx_detected,
-    input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    input logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] rx_words,
     output port_state_e [LINKS-1:0] state,
     output logic [LINKS-1:0][9:0] far_channel_datagrams,
     output lane_counters_t [LINKS-1:0] lane_counters,
@@ -88,7 +90,7 @@ module crosslane_network_processor
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned LANE_BITS = $clog2(BYTES);
   localparam int unsigned PLACE_BITS = APERTURE_BITS + 32'(LONG);
-  localparam int unsigned WORD_BITS = PLACE_BITS - LANE_BITS;
+  localparam int unsigned NUMBER_BITS = PLACE_BITS - LANE_BITS;
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
   localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + $clog2(payload_bytes(LONG));
 
@@ -115,7 +117,7 @@ module crosslane_network_processor
   // --- Words of the apertures ----------------------------------------------------------------
   logic word_valid, word_ready, word_last;
   logic [2:0] word_bar;
-  logic [WORD_BITS-1:0] word_number;
+  logic [NUMBER_BITS-1:0] word_number;
   // verilator lint_off UNUSEDSIGNAL
   logic [PLACE_BITS-1:0] place;  // words have no lowest bits
   // verilator lint_on UNUSEDSIGNAL
@@ -291,7 +293,8 @@ module crosslane_network_processor
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
         .REFRESH(REFRESH),
         .ROUTED(ROUTED),
-        .LONG(LONG)
+        .LONG(LONG),
+        .BLOCKS(BLOCKS)
     ) network_link (
         .clk,
         .rst,

@@ -50,19 +50,19 @@ module crosslane_put_window
   localparam int unsigned PAYLOAD = payload_bytes(LONG);
   localparam int unsigned PUT_BYTES = CONTROL_BYTES + PAYLOAD;
   localparam int unsigned LENGTH_BITS = $clog2(PAYLOAD) + 1;
-  localparam logic [LENGTH_BITS-1:0] FULL = LENGTH_BITS'(PAYLOAD);
+  localparam logic [8:0] FULL = 9'(PAYLOAD);
   localparam int unsigned BEATS = PAYLOAD / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
   localparam int unsigned COUNT = PLACE + 2;
 
-  // Bytes 0 to 3 of put_control and the lowest bits of its length.
+  // Bytes 0 to 3 of put_control and its length, of which a datagram keeps less.
   typedef struct packed {
-    logic [LENGTH_BITS-1:0] bytes;
-    logic [10:0]            unused;
-    logic [12:0]            index;
-    logic                   valid;
-    logic                   last;
-    logic [5:0]             tag;
+    logic [8:0]  bytes;
+    logic [10:0] unused;
+    logic [12:0] index;
+    logic        valid;
+    logic        last;
+    logic [5:0]  tag;
   } control_t;
 
   // A datagram that waits for the link; its payload is in its slot.
@@ -100,9 +100,9 @@ module crosslane_put_window
         if (word_enables[n]) control[8*n+:8] = word_data[8*n+:8];
       end
       if (word_enables[4]) control.bytes[7:0] = word_data[39:32];
-      if (LONG && word_enables[5]) control.bytes[LENGTH_BITS-1] = word_data[40];
+      if (word_enables[5]) control.bytes[8] = word_data[40];
     end
-    for (int unsigned n = 0; n < PAYLOAD; n++) needed[n] = control.bytes > LENGTH_BITS'(n);
+    for (int unsigned n = 0; n < PAYLOAD; n++) needed[n] = control.bytes > 9'(n);
   end
 
   // A slot is looked at behind all words of a TLP in it.
@@ -120,7 +120,7 @@ module crosslane_put_window
 
   always_comb begin
     put.slot = word_slot[PLACE-1:0];
-    put.bytes = control.bytes;
+    put.bytes = LENGTH_BITS'(control.bytes);
     put.label.index = control.index;
     put.label.tag = control.tag;
     put.label.kind = KIND_MIDDLE;
