@@ -328,7 +328,7 @@ async def what_is_cancelled_ends_once(dut):
         sent = len(around.datagrams[2])
         token = around.get(2, 7, runs)
         behind = around.get(2, 8, [(MEMORY + 5, 300)])
-        await bench.step(seed.randrange(250))
+        await bench.step(seed.randrange(250 * PAYLOAD_BYTES // 128))
         around.ask(channel=2, tag=7, token=token, cancel=1)
         await bench.until(around.is_idle, 20000)
         outcome, _ = around.notified[token]
