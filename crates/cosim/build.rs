@@ -139,6 +139,7 @@ mod rtl {
             ("RETRY_TIMEOUT", p.retry_timeout_clocks),
             ("REFRESH", p.refresh_clocks),
             ("NODES", p.nodes.into()),
+            ("LONG", p.long_datagrams.into()),
         ];
         let (name, clock_ps) = (configuration.name, p.clock_ps);
         let (top, shim) = ("crosslane_network_card", "network.cpp");

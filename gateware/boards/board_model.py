@@ -31,10 +31,11 @@ def simulate_board(test_file: str, name: str) -> None:
     digest = hashlib.sha256()
     for path in sorted([*boards.FOLDER.glob("**/*.tcl"), *boards.FOLDER.glob("**/*.xdc")]):
         digest.update(path.read_bytes())
-    # Benches of the UltraScale+ shim read their widths there.
+    # Benches of the UltraScale+ shim read their settings there.
     engine = boards.parameters(name)
     environment = {"BOARD": name}
     environment |= {key: str(engine[key]) for key in ("DATA_BITS", "RC_TLPS") if key in engine}
+    environment["GEN3"] = str(int(boards.board(name).core.name == "pcie3_7x"))
     if program := os.environ.get("CROSSLANE_PROGRAM"):
         digest.update(Path(program).read_bytes())
     environment["BOARDS_HASH"] = digest.hexdigest()

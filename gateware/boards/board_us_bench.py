@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""A host around the UltraScale+ core of a board's top: cocotbext-pcie's device and root complex,
-with memory of a client's.
+"""A host around the UltraScale+ core of a board's top, or that of Virtex-7: cocotbext-pcie's device
+and root complex, with memory of a client's.
 """
 
 import os
@@ -12,11 +12,19 @@ from card_bus import MESSAGE_ADDRESS
 from cocotb.triggers import ClockCycles, FallingEdge, with_timeout
 from cocotbext.pcie.core import RootComplex
 from config_space import ConfigSpace
-from shim_us_bench import device_model
+from shim_us_bench import GEN3, GEN3_NAMES, device_model
 from vfio_user import Memory, OnClientsMemory
 
 # Clocks after which a card has answered a function-level reset.
 RESET_CLOCKS = 2000
+
+
+# Ports of the core by another name than that of a card's.
+NAMES = {"clk": "user_clk", "rst": "user_reset"}
+if GEN3:
+    NAMES |= GEN3_NAMES | {
+        f"s_axis_{name}_tready": f"s_axis_{name}_tready_bit" for name in ("rq", "cc")
+    }
 
 
 class CorePorts:
@@ -27,7 +35,7 @@ class CorePorts:
 
     def __getattr__(self, name):
         """A port of the core."""
-        return getattr(self._core, {"clk": "user_clk", "rst": "user_reset"}.get(name, name))
+        return getattr(self._core, NAMES.get(name, name))
 
     def __dir__(self):
         """The ports of the core."""

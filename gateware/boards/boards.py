@@ -119,10 +119,12 @@ def core_7x(properties: dict[str, str]) -> Core:
 
 
 def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
-    """Decoder of settings of the UltraScale+ cores; ip/pcie4_settings.tcl says where the encodings
-    are from."""
+    """Decoder of settings of the UltraScale+ cores and of pcie3_7x; ip/pcie4_settings.tcl and
+    ip/pcie3_7x.tcl say where the encodings are from."""
 
     def decode(properties: dict[str, str]) -> Core:
+        class_parts = (f"pf0_class_code_{part}" for part in ("base", "sub", "interface"))
+        class_code = properties.get("PF0_CLASS_CODE") or "".join(map(properties.get, class_parts))
         enabled = {"pf0_bar0_enabled": "true", **properties}
         bars = {
             number: int(properties[f"pf0_bar{number}_size"])
@@ -138,7 +140,7 @@ def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
                 int(properties["PF0_SUBSYSTEM_VENDOR_ID"], 16),
                 int(properties["PF0_SUBSYSTEM_ID"], 16),
             ),
-            class_code=int(properties["PF0_CLASS_CODE"], 16),
+            class_code=int(class_code, 16),
             bars=bars,
             msix=Msix(
                 vectors=int(properties["PF0_MSIX_CAP_TABLE_SIZE"], 16) + 1,
@@ -158,9 +160,9 @@ def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
 
 
 PCIE4 = ("pcie4_uscale_plus", "pcie4c_uscale_plus")
-DECODERS = {"pcie_7x": core_7x, **{name: core_pcie4(name) for name in PCIE4}}
+DECODERS = {"pcie_7x": core_7x, **{name: core_pcie4(name) for name in ("pcie3_7x", *PCIE4)}}
 # Modules for boards with each core: crosslane_board_NAME.
-FAMILIES = {"pcie_7x": "s7", **dict.fromkeys(PCIE4, "us")}
+FAMILIES = {"pcie_7x": "s7", "pcie3_7x": "v7", **dict.fromkeys(PCIE4, "us")}
 
 
 @cache

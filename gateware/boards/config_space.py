@@ -4,13 +4,15 @@
 import struct
 from collections.abc import Callable
 
-from boards import Core
+from boards import PCIE4, Core
 
 BYTES = 4096
 COMMAND, BAR0, SUBSYSTEM, CAPABILITIES = 0x04, 0x10, 0x2C, 0x34
 COMMAND_MEMORY, COMMAND_BUS_MASTER = 1 << 1, 1 << 2
-# Places of the capabilities: as pcie_7x puts them, and pcie4 (PG213).
-PLACES = {"pcie_7x": (0x60, 0x9C), "pcie4": (0x70, 0x60)}
+# Places of power management, PCI Express and MSI-X: as pcie_7x puts them, pcie3_7x (attributes of a
+# generated core: docs/boards.md), and pcie4 (PG213).
+PLACES = {"pcie_7x": (0x40, 0x60, 0x9C), "pcie3_7x": (0x80, 0xC0, 0xB0)}
+PLACES |= dict.fromkeys(PCIE4, (0x40, 0x70, 0x60))
 SERIAL_NUMBER = 0x100
 DEVICE_CONTROL = 8
 MSIX_ENABLE, MSIX_MASK = 1 << 15, 1 << 14
@@ -28,7 +30,7 @@ class ConfigSpace:
         self.changed = changed
         self.bytes = bytearray(BYTES)
         self.writable = bytearray(BYTES)
-        self.express, self.msix = PLACES["pcie_7x" if core.name == "pcie_7x" else "pcie4"]
+        power, self.express, self.msix = PLACES[core.name]
         self._put(0x00, "HH", core.vendor, core.device)
         self._put(COMMAND, "HH", 0, 0x10)
         self._put(0x08, "I", core.class_code << 8)
@@ -37,9 +39,9 @@ class ConfigSpace:
         for number, count in core.bars.items():
             place = BAR0 + 4 * number
             self.writable[place : place + 4] = struct.pack("<I", -count & 0xFFFFFFFF)
-        self.bytes[CAPABILITIES] = 0x40
+        self.bytes[CAPABILITIES] = power
         first, second = sorted((self.express, self.msix))
-        self._put(0x40, "BBH", 0x01, first, 3)
+        self._put(power, "BBH", 0x01, first, 3)
         following = {first: second, second: 0}
         self._express(following[self.express])
         msix = core.msix

@@ -27,7 +27,7 @@ from register_map import OFFSETS
 from simulate import ALL
 
 # One of each family; the others differ in width of link, pins and part.
-NAMES = boards.NAMES if ALL else ["kc705", "u50"]
+NAMES = boards.NAMES if ALL else ["kc705", "u50", "vc709"]
 MEMORY_BASE, MEMORY_BYTES = 0x1_0000_0000, 1 << 20
 EXPRESS, MSIX = 0x10, 0x11
 

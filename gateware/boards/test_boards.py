@@ -22,8 +22,9 @@ REGISTER_BYTES = 1 << 16
 # Completions that the core's receive buffer takes, and their data: the engine must not have more
 # outstanding, since it promises infinite credit (PCIe 6.x 2.6.1). 7-series: c_fc_cplh and c_fc_cpld
 # of cores with a payload of 256 B, less than with 512 B (docs/boards.md); UltraScale+: PG213,
-# "Completion Space".
-BUFFERS = {"pcie_7x": (72, 370 * 16), **dict.fromkeys(boards.PCIE4, (128, 32768))}
+# "Completion Space"; pcie3_7x: the same of PG156, and corundum's limit of data (docs/boards.md).
+BUFFERS = {"pcie_7x": (72, 370 * 16), "pcie3_7x": (64, 960 * 16)}
+BUFFERS |= dict.fromkeys(boards.PCIE4, (128, 32768))
 BUILD = "0123456789abcdef"
 
 

@@ -5,8 +5,11 @@ for simulation, where a bus model drives its outputs.
 Ports of pcie_7x: pcileech-fpga, c538c41, CaptainDMA/100t484-1/ip/pcie_7x_0.xci (all but those of
 error reporting and credits); litepcie, 0047f4b, litepcie/phy/s7pciephy.py (those as well). Of the
 UltraScale+ cores: verilog-pcie, 25156a9, example/Alveo/fpga/rtl/fpga_au50.v and fpga_au200.v, and
-PG213 for widths.
+PG213 for widths. Of pcie3_7x: the module that Vivado 2024.2 has written for its core of MSI-X with
+all optional ports (NetFPGA-SUME of Lampranthus, d394e81, pcie3_7x_0_stub.v).
 """
+
+import re
 
 from boards import PCIE4, Board
 
@@ -104,10 +107,76 @@ PORTS_PCIE4 = {
         in cfg_ds_bus_number 8; in cfg_ds_device_number 5
     """
 }
-PORTS = {"pcie_7x": PORTS_7X, **dict.fromkeys(PCIE4, PORTS_PCIE4)}
+# EQUAL: bits that are all the same.
+EQUAL_BITS = 4
+PORTS_PCIE3 = {
+    None: """
+        in sys_clk; in sys_reset; out user_clk; out user_reset; out user_lnk_up; out user_app_rdy
+        in pci_exp_rxp LANES; in pci_exp_rxn LANES; out pci_exp_txp LANES; out pci_exp_txn LANES
+        in s_axis_rq_tdata WIDTH; in s_axis_rq_tkeep WORDS; in s_axis_rq_tlast
+        out s_axis_rq_tready EQUAL; in s_axis_rq_tuser 60; in s_axis_rq_tvalid
+        out m_axis_rc_tdata WIDTH; out m_axis_rc_tkeep WORDS; out m_axis_rc_tlast
+        in m_axis_rc_tready; out m_axis_rc_tuser 75; out m_axis_rc_tvalid
+        out m_axis_cq_tdata WIDTH; out m_axis_cq_tkeep WORDS; out m_axis_cq_tlast
+        in m_axis_cq_tready; out m_axis_cq_tuser 85; out m_axis_cq_tvalid
+        in s_axis_cc_tdata WIDTH; in s_axis_cc_tkeep WORDS; in s_axis_cc_tlast
+        out s_axis_cc_tready EQUAL; in s_axis_cc_tuser 33; in s_axis_cc_tvalid
+        in pcie_cq_np_req; out pcie_cq_np_req_count 6
+        in cfg_interrupt_int 4; in cfg_interrupt_pending 2; out cfg_interrupt_sent
+        out cfg_interrupt_msix_enable 2; out cfg_interrupt_msix_mask 2
+        out cfg_interrupt_msix_vf_enable 6; out cfg_interrupt_msix_vf_mask 6
+        in cfg_interrupt_msix_data 32; in cfg_interrupt_msix_address 64; in cfg_interrupt_msix_int
+        out cfg_interrupt_msix_sent; out cfg_interrupt_msix_fail
+        in cfg_interrupt_msi_function_number 3
+    """,
+    "cfg_status_if": """
+        out pcie_rq_seq_num 4; out pcie_rq_seq_num_vld; out pcie_rq_tag 6; out pcie_rq_tag_vld
+        out cfg_phy_link_down; out cfg_phy_link_status 2; out cfg_negotiated_width 4
+        out cfg_current_speed 3; out cfg_max_payload 3; out cfg_max_read_req 3
+        out cfg_function_status 8; out cfg_function_power_state 6; out cfg_vf_status 12
+        out cfg_vf_power_state 18; out cfg_link_power_state 2; out cfg_err_cor_out
+        out cfg_err_nonfatal_out; out cfg_err_fatal_out; out cfg_ltr_enable; out cfg_ltssm_state 6
+        out cfg_rcb_status 2; out cfg_dpa_substate_change 2; out cfg_obff_enable 2
+        out cfg_pl_status_change; out cfg_tph_requester_enable 2; out cfg_tph_st_mode 6
+        out cfg_vf_tph_requester_enable 6; out cfg_vf_tph_st_mode 18
+    """,
+    "cfg_mgmt_if": """
+        in cfg_mgmt_addr 19; in cfg_mgmt_write; in cfg_mgmt_write_data 32; in cfg_mgmt_byte_enable 4
+        in cfg_mgmt_read; out cfg_mgmt_read_data 32; out cfg_mgmt_read_write_done
+        in cfg_mgmt_type1_cfg_reg_access
+    """,
+    "cfg_fc_if": """
+        out cfg_fc_ph 8; out cfg_fc_pd 12; out cfg_fc_nph 8; out cfg_fc_npd 12; out cfg_fc_cplh 8
+        out cfg_fc_cpld 12; in cfg_fc_sel 3
+    """,
+    "cfg_ctl_if": """
+        in cfg_per_function_number 3; in cfg_per_function_output_request
+        out cfg_per_function_update_done; in cfg_subsys_vend_id 16; in cfg_dsn 64
+        in cfg_power_state_change_ack; out cfg_power_state_change_interrupt; in cfg_err_cor_in
+        in cfg_err_uncor_in; out cfg_flr_in_process 2; in cfg_flr_done 2
+        out cfg_vf_flr_in_process 6; in cfg_vf_flr_done 6; in cfg_link_training_enable
+        out cfg_hot_reset_out; in cfg_config_space_enable; in cfg_req_pm_transition_l23_ready
+        in cfg_hot_reset_in; in cfg_ds_port_number 8; in cfg_ds_bus_number 8
+        in cfg_ds_device_number 5; in cfg_ds_function_number 3
+    """,
+}
+PORTS = {
+    "pcie_7x": PORTS_7X,
+    "pcie3_7x": PORTS_PCIE3,
+    **dict.fromkeys(PCIE4, PORTS_PCIE4),
+}
 # Settings whose ports the tops do not have: a core with them would leave inputs open.
 REFUSED = {
     "pcie_7x": ["pl_interface", "cfg_mgmt_if", "rcv_msg_if", "PCIe_Debug_Ports"],
+    "pcie3_7x": [
+        "cfg_ext_if",
+        "cfg_tx_msg_if",
+        "rcv_msg_if",
+        "tx_fc_if",
+        "per_func_status_if",
+        "en_ext_clk",
+        "shared_logic_in_core",
+    ],
     **dict.fromkeys(PCIE4, ()),
 }
 
@@ -119,6 +188,7 @@ def ports(board: Board) -> list[tuple[str, str, int]]:
         assert board.properties[setting] == "false", f"{setting} adds ports that no top connects"
     numbers = {"LANES": core.lanes, "WIDTH": core.width_bits}
     numbers |= {"BYTES": core.width_bits // 8, "WORDS": core.width_bits // 32}
+    numbers |= {"EQUAL": EQUAL_BITS}
     found = []
     for setting, text in PORTS[core.name].items():
         if setting is not None and board.properties[setting] != "true":
@@ -131,7 +201,13 @@ def ports(board: Board) -> list[tuple[str, str, int]]:
 
 
 def module(board: Board) -> str:
-    """The text of the empty module."""
+    """The text of the empty module. A bus model drives one bit for those that are all the same."""
+    equal = re.findall(r"out (\w+) EQUAL", "".join(PORTS[board.core.name].values()))
+    inside = "".join(
+        f"  logic {name}_bit /* verilator public_flat_rw */;\n"
+        f"  assign {name} = {{{EQUAL_BITS}{{{name}_bit}}}};\n"
+        for name in equal
+    )
     lines = []
     for direction, name, bits in ports(board):
         width = f" [{bits - 1}:0]" if bits > 1 else ""
@@ -141,7 +217,7 @@ def module(board: Board) -> str:
         "// Made by gateware/boards/vendor_core.py.\n"
         "// verilator lint_off UNDRIVEN\n"
         "// verilator lint_off UNUSEDSIGNAL\n"
-        "module crosslane_pcie (\n" + ",\n".join(lines) + "\n);\nendmodule\n"
+        "module crosslane_pcie (\n" + ",\n".join(lines) + f"\n);\n{inside}endmodule\n"
         "// verilator lint_on UNUSEDSIGNAL\n"
         "// verilator lint_on UNDRIVEN\n"
     )

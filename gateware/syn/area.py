@@ -101,6 +101,14 @@ CONFIGURATIONS = [
         ("with peer, 8 lanes and tables", "crosslane_engine", WIDTHS, {}, BOTH, {}),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, (SERIES_7,), {}),
         ("shim to the P-Tile", "crosslane_shim_ptile", (256, 512), {}, (SERIES_7,), {}),
+        (
+            "shim to the Gen3 block of Virtex-7",
+            "crosslane_shim_us",
+            (256,),
+            {"GEN3": 1, "RC_TLPS": 2},
+            (SERIES_7,),
+            {},
+        ),
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, (ULTRASCALE,), {}),
         *[
             (

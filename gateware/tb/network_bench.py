@@ -5,6 +5,7 @@ A host puts datagrams, gives credits and has memory. What the receive engines ta
 is kept, and afterwards happens in the reference: its writes must be the same.
 """
 
+import os
 import random
 from collections import deque
 from dataclasses import dataclass, field
@@ -13,7 +14,10 @@ from network_reference import Reference
 from packed import pack, part
 from tlp_stream import Bench, Sink, Source, Tlp, memory_write
 
-CHANNELS, PAYLOAD_BYTES = 8, 128
+CHANNELS = 8
+# Whether datagrams are long (parameter LONG).
+LONG = os.environ.get("LONG") == "1"
+PAYLOAD_BYTES, PUT_STRIDE = (256, 512) if LONG else (128, 256)
 REQUEST_BAR, PUT_BAR = 2, 4
 CREDITS_BASE = 0x4000
 DONE, REFUSED, TOO_LONG, LINK_DOWN, CANCELLED, FAR_END, TAKEN, RESET = 1, 2, 4, 5, 6, 7, 8, 9
@@ -26,7 +30,7 @@ STATE_UP = 3
 CREDITS, PUTS, REFUSED_COUNT, MISROUTED, WAITING = 0x24, 0x28, 0x2C, 0x34, 0x38
 LINK_CONTROL = 0x100
 # Bits of arrived_t.
-ARRIVED_BITS = 88
+ARRIVED_BITS = 89
 
 
 def request(**fields: int) -> bytes:
@@ -165,7 +169,7 @@ class Host:
             self.store(REQUEST_BAR, CREDITS_BASE + 64 * slot, self.requests.popleft(), simply)
             return
         link, channel = chosen
-        slot = ((8 * link + channel) * slots + self.sent[chosen] % slots) * 256
+        slot = ((8 * link + channel) * slots + self.sent[chosen] % slots) * PUT_STRIDE
         datagram = self.puts[chosen].popleft()
         self.store(PUT_BAR, slot, datagram, simply)
         self.stored_puts.append((slot, datagram))
@@ -258,6 +262,7 @@ class Pair:
                     header, payload = way[1 - n][link, channel].popleft()
                     assert header >> 11 == label, (n, hex(header), hex(label))
                     assert payload[-1] == arrived >> 33 & 0xFF
+                    assert arrived >> 88 == (LONG and payload[-2:] == b"\xff\0")
                     said = reference.deliver(link, header, payload)
                 for kind, address, data in said:
                     assert kind == "t"

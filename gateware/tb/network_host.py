@@ -3,7 +3,7 @@
 
 import random
 
-from network_bench import PUT_BAR, REQUEST_BAR
+from network_bench import LONG, PUT_BAR, REQUEST_BAR
 from tlp_stream import (
     COMPLETION_DATA,
     MEMORY_READ,
@@ -21,7 +21,11 @@ from tlp_stream import (
 CONTROL, STATUS, COUNTS_LOW, COUNTS_HIGH = 0x10, 0x14, 0x18, 0x1C
 LINK, LINK_STRIDE, LINK_STATUS, LINK_SENT = 0x100, 0x40, 4, 8
 # Bus addresses of the apertures: multiples of their sizes, and of nothing more.
-BASES = {0: 0xFE01_3000, REQUEST_BAR: 0x71_0003_8000, PUT_BAR: 0x72_0005_C000}
+BASES = {
+    0: 0xFE01_3000,
+    REQUEST_BAR: 0x71_0003_8000,
+    PUT_BAR: 0x72_0005_8000 if LONG else 0x72_0005_C000,
+}
 UP = 2
 SUCCESSFUL = 0
 

@@ -22,6 +22,7 @@ SIZES = {
     "channel_datagrams": 8,
     "get_slots": 1,
     "max_read": 512,
+    "long": int(os.environ.get("LONG", "0")),
 }
 CRATES = [ROOT / "crates" / name for name in ("device", "fabric", "torus-link", "pcie", "regs")]
 

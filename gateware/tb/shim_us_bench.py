@@ -3,13 +3,14 @@
 
 import itertools
 import os
+import random
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.utils import PcieId
-from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
+from cocotbext.pcie.xilinx.us import UltraScalePcieDevice, UltraScalePlusPcieDevice
 from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
 from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
 from simulate import SEED
@@ -23,7 +24,9 @@ from tlp_stream import (
     Tlp,
     TlpSink,
     TlpSource,
+    memory_read,
     reset,
+    until,
 )
 from wire import fields_of
 
@@ -32,9 +35,19 @@ LANES = DATA_BITS // 32
 CQ_TLPS, CC_TLPS, RQ_TLPS, RC_TLPS = (
     int(os.environ.get(f"{stream}_TLPS", "1")) for stream in ("CQ", "CC", "RQ", "RC")
 )
+# The Gen3 block of Virtex-7 and UltraScale in place of UltraScale+'s.
+GEN3 = os.environ.get("GEN3", "0") == "1"
+# Sequence numbers: the bit that tells a write, below it those of each kind.
+WRITE_NUMBER = 8 if GEN3 else 32
 # Double words of payload: lengths that just fit a beat or do not, and the usual payloads.
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 20, 28, 29, 32, 33, 64]
 RATE_LENGTHS = [1, 9, 16, 17, 32, 64, 128, 256]
+
+
+def whole_tag(tag):
+    """The tag of 8 bits of which the Gen3 block has the lower 6, in tests."""
+    return tag | ((tag ^ tag >> 3) & 3) << 6
+
 
 INPUTS = {
     "pcie_rq_seq_num0": 0,
@@ -74,18 +87,81 @@ SIGNALS = [
 ]
 
 
+# Of these the model of the Gen3 block lacks some, and has others by another name; its widths.
+NOT_GEN3 = {
+    "pcie_rq_seq_num1",
+    "pcie_rq_seq_num_vld1",
+    "cfg_bus_number",
+    "cfg_mgmt_function_number",
+    "cfg_mgmt_debug_access",
+}
+GEN3_NAMES = {
+    "pcie_rq_seq_num0": "pcie_rq_seq_num",
+    "pcie_rq_seq_num_vld0": "pcie_rq_seq_num_vld",
+}
+GEN3_BITS = {
+    "pcie_rq_seq_num0": 4,
+    "pcie_cq_np_req": 1,
+    "cfg_max_payload": 3,
+    "cfg_function_status": 16,
+    "cfg_interrupt_msix_enable": 2,
+    "cfg_interrupt_msix_mask": 2,
+    "cfg_mgmt_addr": 19,
+}
+
+
+class Resized:
+    """A port with another width than the model's: the lower bits are joined."""
+
+    def __init__(self, port, bits: int):
+        self.port, self.bits = port, bits
+
+    def __len__(self):
+        return self.bits
+
+    @property
+    def value(self):
+        """The port's value."""
+        return self.port.value
+
+    @value.setter
+    def value(self, value):
+        self.port.value = int(value) & ((1 << len(self.port)) - 1)
+
+    def setimmediatevalue(self, value):
+        """Sets the port at once."""
+        self.port.setimmediatevalue(value)
+
+
+def signals(dut):
+    """The ports of a shim that the model drives or reads, by the model's names."""
+    if not GEN3:
+        return {name: getattr(dut, name) for name in SIGNALS}
+    found = {name: getattr(dut, name) for name in SIGNALS if name not in NOT_GEN3}
+    for name, bits in GEN3_BITS.items():
+        if len(found[name]) != bits:
+            found[name] = Resized(found[name], bits)
+    return {GEN3_NAMES.get(name, name): port for name, port in found.items()}
+
+
 def device_model(dut, **settings):
     """cocotbext-pcie's device on the ports of a shim."""
     buses = {
         f"{name}_bus": AxiStreamBus.from_prefix(dut, f"{side}_axis_{name}")
         for name, side in {"rq": "s", "rc": "m", "cq": "m", "cc": "s"}.items()
     }
-    device = UltraScalePlusPcieDevice(
-        cq_straddle=CQ_TLPS == 2,
-        cc_straddle=CC_TLPS == 2,
-        rq_straddle=RQ_TLPS == 2,
+    if GEN3:
+        model = UltraScalePcieDevice
+    else:
+        model = UltraScalePlusPcieDevice
+        settings |= {
+            "cq_straddle": CQ_TLPS == 2,
+            "cc_straddle": CC_TLPS == 2,
+            "rq_straddle": RQ_TLPS == 2,
+            "rc_4tlp_straddle": RC_TLPS == 4,
+        }
+    device = model(
         rc_straddle=RC_TLPS >= 2,
-        rc_4tlp_straddle=RC_TLPS == 4,
         max_payload_size=1024,
         enable_extended_tag=True,
         pf0_msix_enable=True,
@@ -93,7 +169,7 @@ def device_model(dut, **settings):
         user_clk=dut.clk,
         user_reset=dut.rst,
         **buses,
-        **{name: getattr(dut, name) for name in SIGNALS},
+        **signals(dut),
         **settings,
     )
     if CQ_TLPS == 2:
@@ -150,6 +226,12 @@ class HardBlock:
                 (seed.random() < how_often for _ in itertools.count()) if how_often else None
             )
         self.rx.pause = how_often
+
+    async def send_reads(self):
+        """Sends a read with each of the Gen3 block's tags."""
+        numbers = Numbers(self, random.Random(SEED), (1, 2))
+        self.tx.queue.extend(memory_read(0x1000, 4, whole_tag(tag)) for tag in range(64))
+        await until(self.dut, lambda: len(numbers.taken) == 64)
 
     def receive_write(self, data):
         """Lets a write of this payload come from the link."""
@@ -209,7 +291,8 @@ def received_completion(seed, length=None):
     tlp.status = (
         CplStatus.SC if length else seed.choice([CplStatus.UR, CplStatus.CA, CplStatus.CRS])
     )
-    tlp.error_code = seed.choice([ErrorCode.NORMAL_TERMINATION, ErrorCode.INVALID_TAG])
+    codes = [ErrorCode.NORMAL_TERMINATION, ErrorCode.INVALID_TAG]
+    tlp.error_code = seed.choice([*codes, ErrorCode.MISMATCH] if GEN3 else codes)
     if not length and seed.random() < 0.3:
         tlp.error_code = seed.choice([ErrorCode.TIMEOUT, ErrorCode.FLR])
     tlp.ep = bool(length) and seed.random() < 0.1
@@ -222,6 +305,11 @@ def received_completion(seed, length=None):
     tlp.discontinue = bool(length) and RC_TLPS == 1 and seed.random() < 0.1
     header = fields_of(tlp) | {"address": tlp.lower_address & 0x7F, "first_be": 0, "last_be": 0}
     header |= {"poisoned": int(tlp.ep or tlp.discontinue), "bar": NO_BAR}
+    if GEN3:
+        # The block compares it: the function's bus is not known.
+        tlp.tag &= 63
+        header["tag"] = whole_tag(tlp.tag)
+        header["requester"] = 0xFFFF if tlp.error_code == ErrorCode.MISMATCH else 0
     expected = Tlp(header, bytes(tlp.data))
     return tlp, None if tlp.error_code >= 8 else expected
 
@@ -264,7 +352,10 @@ def assert_matches(frame, tlp):
         unpack, descriptor = Tlp_us.unpack_us_cc, 3
     found = unpack(frame)
     fields = fields_of(found)
-    assert fields == {name: getattr(tlp, name) for name in fields}
+    expected = {name: getattr(tlp, name) for name in fields}
+    if GEN3 and tlp.is_request:
+        expected["tag"] &= 63
+    assert fields == expected
     assert not (found.discontinue or found.requester_id_enable or found.completer_id_enable)
     assert bytes(found.data) == tlp.payload
     assert len(frame.data) == descriptor + len(tlp.payload) // 4
@@ -298,4 +389,4 @@ class Numbers:
                     number = self.waiting.pop(0)[1]
                     getattr(dut, f"pcie_rq_seq_num{port}").value = number
                     valid.value = 1
-                    self.writes_back += number >> 5
+                    self.writes_back += number >= WRITE_NUMBER

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Two cards behind UltraScale+ hard blocks, below one switch: cocotbext-pcie's root complex, switch
-and devices, a bus model independent of the engine.
+"""Two cards behind UltraScale+ hard blocks or Gen3 ones, below one switch: cocotbext-pcie's root
+complex, switch and devices, a bus model independent of the engine.
 """
 
 import random
@@ -212,9 +212,10 @@ async def a_completion_that_is_taken_back_stops_its_channel(dut):
     await complete(reader)
 
 
-CASES = [(64, 1), (128, 1), (256, 2), (512, 4)] if ALL else [(256, 2)]
+CASES = [(64, 1, 0), (128, 1, 0), (256, 2, 0), (512, 4, 0), (64, 1, 1), (128, 1, 1), (256, 2, 1)]
 
 
-@pytest.mark.parametrize(("data_bits", "rc_tlps"), CASES)
-def test_card_us(data_bits, rc_tlps):
-    simulate(__file__, "two_cards_us", {"DATA_BITS": data_bits, "RC_TLPS": rc_tlps})
+@pytest.mark.parametrize(("data_bits", "rc_tlps", "gen3"), CASES if ALL else [(256, 2, 0)])
+def test_card_us(data_bits, rc_tlps, gen3):
+    parameters = {"DATA_BITS": data_bits, "RC_TLPS": rc_tlps, "GEN3": gen3}
+    simulate(__file__, "two_cards_us", parameters)

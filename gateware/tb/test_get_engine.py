@@ -13,7 +13,9 @@ from network_bench import (
     DONE,
     LINK_CONTROL,
     LINK_DOWN,
+    LONG,
     NOTIFY,
+    PAYLOAD_BYTES,
     REFUSED,
     REQUEST_BAR,
     TAKEN,
@@ -27,7 +29,7 @@ from tlp_stream import COMPLETION, COMPLETION_DATA, MEMORY_READ, Bench, Tlp, ena
 CHANNELS, QUEUE = 8, 2
 HOST_MEMORY, UNSUPPORTED = 3, 1
 SHORT = 2
-ABORT = bytes(127) + b"\xff"
+ABORT = bytes(254) + b"\xff\0" if LONG else bytes(127) + b"\xff"
 MEMORY = 0x1234_5678_0000
 MAX_READ, TAGS, GET_SLOTS, LANES, TIMEOUT = 256, 16, 16, 8, 3200
 PARAMETERS = {
@@ -88,7 +90,7 @@ class Surroundings:
         for at, (address, count) in enumerate(runs):
             place = {"index": index, "last": int(at == len(runs) - 1), "token": self.token}
             self.ask(channel=channel, tag=tag, buffer=address, bytes=count, **place)
-            index += -(-count // 128)
+            index += -(-count // PAYLOAD_BYTES)
         return self.token
 
     # --- Host memory -------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class Surroundings:
             if len(self.payload) == LANES:
                 assert self.queue[channel] < QUEUE, "a datagram without room"
                 self.queue[channel] += 1
-            if len(self.payload) == 128:
+            if len(self.payload) == PAYLOAD_BYTES:
                 self.datagrams[channel].append((int(dut.m_label.value), self.payload))
                 self.payload = b""
                 self.clocks.append(clock)
@@ -220,13 +222,14 @@ async def begin(dut, which: str) -> tuple[Bench, Surroundings, random.Random]:
 def datagrams_of(tag: int, runs: list[tuple[int, int]]) -> list[tuple[int, bytes]]:
     """The datagrams of a message."""
     data = bytes(byte_at(address + n) for address, count in runs for n in range(count))
-    count = max(1, -(-len(data) // 128))
+    full = PAYLOAD_BYTES
+    count = max(1, -(-len(data) // full))
     found = []
     for index in range(count):
-        piece = data[128 * index : 128 * index + 128]
-        kind = 0 if index < count - 1 else 1 if len(piece) == 128 else SHORT
+        piece = data[full * index : full * index + full]
+        kind = 0 if index < count - 1 else 1 if len(piece) == full else SHORT
         if kind == SHORT:
-            piece = piece + bytes(127 - len(piece)) + bytes([len(piece)])
+            piece = piece + bytes(full - 1 - len(piece)) + bytes([len(piece)])
         found.append((kind | tag << 2 | index << 8, piece))
     return found
 
@@ -235,8 +238,10 @@ def random_runs(seed: random.Random, most: int = 3) -> list[tuple[int, int]]:
     """Runs of a message."""
     runs = []
     for _ in range(seed.randrange(most)):
-        runs.append((MEMORY + seed.randrange(1 << 20), 128 * seed.randrange(1, 6)))
-    last = seed.choice([1, 100, 127, 128, 600]) if runs else seed.choice([0, 1, 128, 500, 1000])
+        runs.append((MEMORY + seed.randrange(1 << 20), PAYLOAD_BYTES * seed.randrange(1, 6)))
+    full = PAYLOAD_BYTES
+    after, alone = [1, 100, full - 1, full, 600], [0, 1, full, 500, 1000]
+    last = seed.choice(after if runs else alone)
     return [*runs, (MEMORY + seed.randrange(1 << 20), last)]
 
 
@@ -319,7 +324,7 @@ async def what_is_cancelled_ends_once(dut):
     outcomes = set()
     for _ in range(60 if ALL else 15):
         around.drain = seed.choice([0.02, 1.0])
-        runs = [(MEMORY + seed.randrange(999), 128 * 6), (MEMORY, seed.randrange(1, 900))]
+        runs = [(MEMORY + seed.randrange(999), PAYLOAD_BYTES * 6), (MEMORY, seed.randrange(1, 900))]
         sent = len(around.datagrams[2])
         token = around.get(2, 7, runs)
         behind = around.get(2, 8, [(MEMORY + 5, 300)])
@@ -358,7 +363,7 @@ async def a_channel_without_credit_stops_no_other(dut):
     assert around.notified[first] == (DONE, 900) and around.notified[second] == (TAKEN, 0)
     # A run that is not behind the one before ends the message; so does one that is refused.
     for wrong in ({"index": 3}, {"index": 2, "reserved": 1}):
-        token = around.ask(channel=4, tag=4, bytes=256, buffer=MEMORY, last=0)
+        token = around.ask(channel=4, tag=4, bytes=2 * PAYLOAD_BYTES, buffer=MEMORY, last=0)
         around.ask(channel=4, tag=4, bytes=9, buffer=MEMORY, token=token, **wrong)
         await bench.until(around.is_idle, 8000)
         assert around.notified[token][0] == REFUSED
@@ -393,12 +398,14 @@ async def gets_keep_the_link_busy(dut):
         around.get(n % CHANNELS, n, [(MEMORY + 4096 * n, 4096)])
     await bench.until(around.is_idle, 30000)
     clocks = around.clocks
-    assert len(clocks) == 16 * 32
-    share = 17 * (len(clocks) - 1) / (clocks[-1] - clocks[0])
+    assert len(clocks) == 16 * 4096 // PAYLOAD_BYTES
+    share = (PAYLOAD_BYTES + 8) // 8 * (len(clocks) - 1) / (clocks[-1] - clocks[0])
     dut._log.warning("first %d clocks, share %.3f", clocks[0] - first, share)
     assert share >= 0.95, share
 
 
+@pytest.mark.parametrize("long", [0, 1])
 @pytest.mark.parametrize("width", widths(256))
-def test_get_engine(width):
-    simulate(__file__, "crosslane_get_engine", {"DATA_BITS": width, **PARAMETERS})
+def test_get_engine(width, long):
+    sizes = {"DATA_BITS": width, "LONG": long}
+    simulate(__file__, "crosslane_get_engine", sizes | PARAMETERS)

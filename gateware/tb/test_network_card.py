@@ -14,7 +14,9 @@ from network_bench import (
     DONE,
     LINK_DOWN,
     NOTIFY,
+    PAYLOAD_BYTES,
     PUT_BAR,
+    PUT_STRIDE,
     REQUEST_BAR,
     RESET,
     put,
@@ -42,6 +44,10 @@ from tlp_stream import NO_BAR
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
 GETS = {"get_slots": 16, "max_read": 256}
 NORMAL, SINK, LOOPBACK = 0, 1 << 4, 2 << 4
+GENERATE, CHECK = 1 << 8, 1 << 9
+CHECKED, WRONG = 0x28, 0x2C
+# Columns of a datagram on eight lanes, its header's among them.
+DATAGRAM_CLOCKS = 1 + PAYLOAD_BYTES // 8
 UNSUPPORTED, ABORTED = 1, 4
 
 
@@ -86,16 +92,17 @@ async def a_put_goes_round_and_all_is_counted(dut):
     assert sorted(host.writes) == [COUNTS + 4 * n for n in range(16)]
     await host.up()
     slots = SIZES["put_slots"]
-    data = random.Random(3).randbytes(200)
-    fields = {"channel": 5, "tag": 9, "buffer": DATA + 1, "bytes": 300}
+    count = PAYLOAD_BYTES + 72
+    data = random.Random(3).randbytes(count)
+    fields = {"channel": 5, "tag": 9, "buffer": DATA + 1, "bytes": count + 100}
     asked = request(link=1, token=77, notify=NOTIFY, **fields)
     host.store(REQUEST_BAR, CREDITS_BASE + 64 * 3, asked)
     for index in range(2):
-        datagram = put(9, index, index == 1, data[128 * index :][:128])
-        host.store(PUT_BAR, (5 * slots + index) * 256, datagram)
+        datagram = put(9, index, index == 1, data[PAYLOAD_BYTES * index :][:PAYLOAD_BYTES])
+        host.store(PUT_BAR, (5 * slots + index) * PUT_STRIDE, datagram)
     await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 77)
-    assert host.word(NOTIFY + 4) == 200
-    assert bytes(host.memory[DATA + 1 + n] for n in range(200)) == data
+    assert host.word(NOTIFY + 4) == count
+    assert bytes(host.memory[DATA + 1 + n] for n in range(count)) == data
     await host.until(STATUS, lambda value: value == 1)
     assert host.word(COUNTS + 4 * 5) == 2
     counters = [await host.read(register) for register in (0x24, 0x28, 0x2C, 0x34, 0x38)]
@@ -126,12 +133,14 @@ async def gets_go_round_among_puts(dut):
     # A message of puts on the same channel meanwhile.
     place = {"link": 1, "channel": channel, "tag": 40, "buffer": DATA + 0x8000}
     host.store(
-        REQUEST_BAR, CREDITS_BASE + 640, request(**place, bytes=640, token=9, notify=NOTIFY + 512)
+        REQUEST_BAR,
+        CREDITS_BASE + 640,
+        request(**place, bytes=5 * PAYLOAD_BYTES, token=9, notify=NOTIFY + 512),
     )
-    data = random.Random(5).randbytes(slots * 128)
+    data = random.Random(5).randbytes(slots * PAYLOAD_BYTES)
     for index in range(slots):
-        datagram = put(40, index, index == slots - 1, data[128 * index :][:128])
-        host.store(PUT_BAR, (channel * slots + index) * 256, datagram)
+        datagram = put(40, index, index == slots - 1, data[PAYLOAD_BYTES * index :][:PAYLOAD_BYTES])
+        host.store(PUT_BAR, (channel * slots + index) * PUT_STRIDE, datagram)
     every = [NOTIFY + 8 * tag for tag in range(4)] + [NOTIFY + 512]
     await host.bench.until(lambda: all(host.word(at) >> 16 == DONE for at in every), 6000)
     for tag, count in enumerate(lengths):
@@ -156,8 +165,9 @@ async def a_sink_counts_and_a_loopback_returns(dut):
     host.store(REQUEST_BAR, 0, asked)
     # Behind a reset all keys are gone through once; the request waits for that.
     await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 1, 6000)
-    host.store(PUT_BAR, 3 * SIZES["put_slots"] * 256, put(9, 0, True, b"put"))
-    await host.until(LINK + LINK_SENT, lambda value: value == 25)
+    host.store(PUT_BAR, 3 * SIZES["put_slots"] * PUT_STRIDE, put(9, 0, True, b"put"))
+    datagrams = -(-count // PAYLOAD_BYTES)
+    await host.until(LINK + LINK_SENT, lambda value: value == datagrams + 1)
     assert await host.read(LINK + LINK_STATUS) & 7 == 0
     # A change of modes ends the messages of the link, and begins with nothing.
     credit = request(**place, buffer=DATA + 5, token=2, notify=NOTIFY)
@@ -176,9 +186,71 @@ async def a_sink_counts_and_a_loopback_returns(dut):
     # The other link is not up, and learns nothing.
     assert await host.read(LINK + LINK_STRIDE + LINK_STATUS) & 7 == 0
     await host.until(STATUS, lambda value: value == 1)
-    await host.until(LINK + LINK_SENT, lambda value: value == 49)
+    await host.until(LINK + LINK_SENT, lambda value: value == 2 * datagrams + 1)
     host.write(LINK, NORMAL)
     await host.up()
+
+
+@cocotb.test()
+async def a_generator_fills_what_messages_leave(dut):
+    host = await begin(dut, "generator")
+    near, far = LINK, LINK + LINK_STRIDE
+    await host.up()
+    for link in (near, far):
+        host.write(link, GENERATE | CHECK | 1)
+        assert await host.read(link) == GENERATE | CHECK | 1
+    since = host.bench.clock
+    sizes = (3000, 700, 128)
+    for tag, count in enumerate(sizes):
+        place = {"channel": 3, "tag": tag}
+        asked = request(link=1, token=tag, notify=NOTIFY + 8 + 8 * tag, **place,
+                        buffer=DATA + 4096 * tag, bytes=4096)  # fmt: skip
+        host.store(REQUEST_BAR, CREDITS_BASE + 64 + 64 * tag, asked)
+        asked = request(link=0, token=9, notify=NOTIFY + 256 + 8 * tag, **place,
+                        buffer=0x9_8765_4321, bytes=count)  # fmt: skip
+        host.store(REQUEST_BAR, 64 * tag, asked)
+    ends = [NOTIFY + 8 + 8 * tag for tag in range(len(sizes))]
+    await host.bench.until(lambda: all(host.word(at) >> 16 == DONE for at in ends), 6000)
+    for tag, count in enumerate(sizes):
+        assert host.word(NOTIFY + 12 + 8 * tag) == count
+        for at in range(count):
+            assert host.memory[DATA + 4096 * tag + at] == byte_at(0x9_8765_4321 + at)
+    await host.bench.step(6000)
+    before = await host.read(far + CHECKED)
+    clocks = host.bench.clock - since
+    assert before > clocks / DATAGRAM_CLOCKS * 0.9 - sum(sizes) / PAYLOAD_BYTES, (before, clocks)
+    # Switched on again the pattern begins anew, and the counts go on.
+    host.write(near, CHECK | 1)
+    host.write(far, CHECK | 1)
+    await host.until(STATUS, lambda value: value == 1)
+    await host.bench.step(2000)
+    host.write(far, 1)
+    host.write(far, CHECK | 1)
+    host.write(near, GENERATE | CHECK | 1)
+    await host.bench.step(2000)
+    host.write(near, CHECK | 1)
+    await host.bench.step(2000)
+    counted = {}
+    for link in (near, far):
+        names = (("sent", LINK_SENT), ("taken", LINK_SENT + 4), ("right", CHECKED), ("bad", WRONG))
+        counted[link] = {name: await host.read(link + at) for name, at in names}
+    assert [counted[link]["bad"] for link in (near, far)] == [0, 0]
+    messages = sum(-(-count // PAYLOAD_BYTES) for count in sizes)
+    assert counted[far]["right"] == counted[far]["taken"] - messages > before
+    assert counted[near]["right"] == counted[near]["taken"] == counted[far]["sent"]
+    assert counted[near]["sent"] == counted[far]["taken"]
+    # With the checker off they are of a message for which no credit is there, and wait.
+    host.write(far, 1)
+    host.write(near, GENERATE | 1)
+    await host.until(0x38, lambda value: value == SIZES["channel_datagrams"])
+    assert await host.read(far + CHECKED) == counted[far]["right"]
+    host.write(near, LOOPBACK | GENERATE | CHECK)
+    old = await host.read(near + CHECKED)
+    await host.until(near + CHECKED, lambda value: value > old + 20, 900)
+    assert await host.read(near + WRONG) == 0
+    host.write(CONTROL, 1)
+    await host.until(STATUS, lambda value: value == 1, 600)
+    assert [await host.read(near + at) for at in (0, CHECKED, WRONG)] == [0, 0, 0]
 
 
 @cocotb.test()
@@ -211,7 +283,8 @@ async def reads_elsewhere_give_zeros_or_are_refused(dut):
         assert one.status == status
 
 
+@pytest.mark.parametrize("long", [0, 1])
 @pytest.mark.parametrize("width", widths(128))
-def test_network_card(width):
+def test_network_card(width, long):
     sizes = {name.upper(): value for name, value in (SIZES | GETS).items()}
-    simulate(__file__, "network_loop", {"DATA_BITS": width, **sizes})
+    simulate(__file__, "network_loop", sizes | {"DATA_BITS": width, "LONG": long})

@@ -15,8 +15,10 @@ from network_bench import (
     FAR_END,
     LINK_CONTROL,
     LINK_DOWN,
+    LONG,
     MISROUTED,
     NOTIFY,
+    PAYLOAD_BYTES,
     REFUSED_COUNT,
     REQUEST_BAR,
     RESET,
@@ -39,6 +41,8 @@ CONTROL = 0x10
 WRITE_BITS = 118
 WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
 KIND_SHORT, KIND_ROUTED = 2, 3
+# Of the word before a routed payload: bits of the index, and bytes of a message behind it.
+INDEX_BITS, UNIT = 23 if LONG else 24, PAYLOAD_BYTES - 8
 
 
 def of_run() -> dict[str, int]:
@@ -57,10 +61,13 @@ def arrived_of(slot: int, header: int, payload: bytes) -> int:
     """A datagram as the engine sees it (arrived_t)."""
     what = header >> 11 << 12 | (header >> 8 & 7) << 9 | slot
     if not is_here(header, payload):
-        return what | payload[-1] << 33
+        is_abort = LONG and payload[-2:] == b"\xff\0"
+        return what | payload[-1] << 33 | is_abort << 88
     word = int.from_bytes(payload[:8], "little")
-    index = word >> 32 & 0xFFFFFF
-    what = what & ~(0x1FFF << 20) | (index & 0x1FFF) << 20 | (word >> 56) << 33
+    index = word >> 32 & (1 << INDEX_BITS) - 1
+    what |= (word >> 63) << 88 if LONG else 0
+    last_byte = word >> 32 + INDEX_BITS & 0xFF
+    what = what & ~(0x1FFF << 20) | (index & 0x1FFF) << 20 | last_byte << 33
     return what | (word & 0xFFFFFFFF) << 41 | bool(index >> 13) << 86 | 1 << 87
 
 
@@ -162,13 +169,13 @@ class Engine:
             data = word.to_bytes(4, "little") + count.to_bytes(4, "little")
             self.writes.append((address, data))
             return
-        slot, channel, link, count = what >> 14 & 511, what >> 11 & 7, what >> 8 & 7, what & 0xFF
+        slot, channel, link, count = what >> 15 & 511, what >> 12 & 7, what >> 9 & 7, what & 511
         payload = self.held.pop((link, channel, slot))
-        if what >> 23:
+        if what >> 24:
             payload = payload[8:]
         self.free[link, channel].append(slot)
         if kind == WRITE_DATA:
-            assert 1 <= count <= 128
+            assert 1 <= count <= PAYLOAD_BYTES
             self.writes.append((address, payload[:count]))
         else:
             assert kind == WRITE_DROP
@@ -256,10 +263,12 @@ class Traffic:
         seed, key = self.seed, self.key()
         self.token = self.token % 0xFFFF + 1
         address, index, runs = DATA + seed.randrange(1 << 16), 0, seed.choice([1, 1, 2, 3])
-        unit = 120 if "routed" in key else 128
+        unit = UNIT if "routed" in key else PAYLOAD_BYTES
         for run in range(runs):
             is_last = run == runs - 1 and seed.random() < 0.97
-            count = unit * seed.randrange(1, 4) if not is_last else seed.randrange(400)
+            count = (
+                unit * seed.randrange(1, 4) if not is_last else seed.randrange(3 * PAYLOAD_BYTES)
+            )
             fields = key | {"index": index, "last": int(is_last), "buffer": address}
             fields |= {"bytes": count, "token": self.token, "notify": NOTIFY + 8 * self.token}
             if seed.random() < 0.05:
@@ -297,16 +306,17 @@ class Traffic:
         seed, key = self.seed, self.key()
         kind = seed.choice([0, 0, 0, 1, 1, 2, 2, 2, 3 * (seed.random() < 0.3)])
         index = seed.choice([0, 0, 1, 1, 2, 3, seed.randrange(8192)])
-        payload = seed.randbytes(127)
-        payload += bytes([seed.choice([0, 1, 100, 127, 128, 200, 255, 255])])
+        payload = seed.randbytes(PAYLOAD_BYTES - 2) + bytes([seed.choice([0, 7, 255])])
+        payload += bytes([seed.choice([0, 0, 1, 100, 127, 128, 200, 255, 255])])
         if "routed" in key:
             key["channel"] = seed.choice([6, 7])
             kind = KIND_ROUTED
             node = key["node"] if seed.random() < 0.97 else NODES
-            count = seed.choice([120, 120, 120, 1, 60, 0, 127])
-            place = seed.choice([index, index, index, index | 1 << 13 + seed.randrange(11)])
+            count = seed.choice([UNIT, UNIT, UNIT, 1, 60, 0, UNIT + 7])
+            beyond = 1 << seed.randrange(13, INDEX_BITS)
+            place = seed.choice([index, index, index, index | beyond])
             last = seed.random() < 0.3
-            word = OWN_NODE | node << 16 | place << 32 | count << 56 | last << 63
+            word = OWN_NODE | node << 16 | place << 32 | count << 32 + INDEX_BITS | last << 63
             payload = word.to_bytes(8, "little") + payload[8:]
             index = seed.choice([0, 0, index])
         header = key["channel"] << 8 | kind << 11 | key["tag"] << 13 | index << 19
@@ -355,14 +365,14 @@ async def a_datagram_takes_seven_clocks(dut):
     """And a notification with the place of its credit three more."""
     bench, engine, _ = await begin(dut, "rate")
     await bench.until(lambda: dut.idle.value, 1400)
-    fields = {"link": 0, "channel": 1, "tag": 5, "bytes": 128 * 100, "token": 1}
+    fields = {"link": 0, "channel": 1, "tag": 5, "bytes": PAYLOAD_BYTES * 100, "token": 1}
     engine.requests.append(request(**fields, notify=NOTIFY + 8))
     await bench.until(lambda: not engine.requests, 4000)
     await bench.step(8)
     clocks = []
     for index in range(100):
         header = 1 << 8 | (index == 99) << 11 | 5 << 13 | index << 19
-        engine.deliver(0, header, bytes(128))
+        engine.deliver(0, header, bytes(PAYLOAD_BYTES))
         count = len(engine.writes)
         begun = bench.clock
         await bench.until(lambda c=count: len(engine.writes) > c, 40)
@@ -373,7 +383,9 @@ async def a_datagram_takes_seven_clocks(dut):
     engine.replay()
 
 
-@pytest.mark.parametrize("routed", [0, 1])
-def test_receive_engine(routed):
+@pytest.mark.parametrize(
+    "routed, long", [(0, 0), (1, 0), (0, 1), (1, 1)] if ALL else [(0, 0), (1, 0), (1, 1)]
+)
+def test_receive_engine(routed, long):
     sizes = {name.upper(): value for name, value in SIZES.items()}
-    simulate(__file__, "crosslane_receive_engine", sizes | {"ROUTED": routed})
+    simulate(__file__, "crosslane_receive_engine", sizes | {"ROUTED": routed, "LONG": long})

@@ -8,12 +8,13 @@ from collections import deque
 from dataclasses import dataclass
 
 import cocotb
+from network_bench import ARRIVED_BITS
 from packed import part
 from simulate import ALL, SEED, simulate
 from tlp_stream import Bench
 
 LINKS, NODES = 3, 16
-ARRIVED_BITS, IDENTITIES = 88, 512
+IDENTITIES = 512
 ROUTED_KIND, CHANNEL = 3, 6
 # From a routing word to the end of its datagram, and from there to the next one's word.
 WHOLE_CLOCKS, NEXT_CLOCKS = 16, 2
@@ -157,7 +158,7 @@ class Links:
                 one = self.waiting[link][0]
                 vector = part(int(dut.m_arrived.value), ARRIVED_BITS, link)
                 assert vector & IDENTITIES - 1 == one.identity
-                is_here = vector >> ARRIVED_BITS - 1
+                is_here = vector >> ARRIVED_BITS - 2 & 1
                 self.leave(link, "here" if is_here else "nowhere" if one.is_routed else "passes")
         if dut.push.value and dut.push_ready.value:
             place = int(dut.push_place.value)

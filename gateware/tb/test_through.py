@@ -7,13 +7,17 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 
 import cocotb
+import pytest
+from network_bench import PAYLOAD_BYTES
 from packed import part
 from simulate import ALL, SEED, simulate
 from tlp_stream import Bench
 
-LINKS, LANES, SLOTS, BEATS, CAPACITY = 3, 8, 8, 16, 2
+LINKS, LANES, SLOTS, CAPACITY = 3, 8, 8, 2
+BEATS = PAYLOAD_BYTES // LANES
+BEAT_BITS = BEATS.bit_length() - 1
 SLOT_BITS, LABEL_BITS = 3, 21
-POSITION_BITS = 1 + SLOT_BITS + 4
+POSITION_BITS = 1 + SLOT_BITS + BEAT_BITS
 
 
 @dataclass
@@ -109,7 +113,11 @@ class Links:
                 assert freed not in self.lists[freed.to] or self.forgetting[freed.to[0]]
             if reads >> n & 1:
                 at = part(dut.read_position.value, POSITION_BITS, n)
-                is_7, slot, beat = at >> 4 + SLOT_BITS, at >> 4 & SLOTS - 1, at & BEATS - 1
+                is_7, slot, beat = (
+                    at >> BEAT_BITS + SLOT_BITS,
+                    at >> BEAT_BITS & SLOTS - 1,
+                    at & BEATS - 1,
+                )
                 one = self.held.get((n, is_7, slot))
                 # The last read of a datagram that ends is of any place.
                 self.reads[n] = one.data[beat] if one else 0
@@ -245,9 +253,10 @@ async def a_busy_link_does_not_starve_another(dut):
     assert links.sent[1] < 12, links.sent
 
 
-def test_through():
+@pytest.mark.parametrize("long", [0, 1])
+def test_through(long):
     simulate(
         __file__,
         "crosslane_through",
-        {"LINKS": LINKS, "LANES": LANES, "CHANNEL_DATAGRAMS": SLOTS},
+        {"LINKS": LINKS, "LANES": LANES, "CHANNEL_DATAGRAMS": SLOTS, "LONG": long},
     )

@@ -9,6 +9,7 @@ use crate::error::{BridgeError, Result};
 use crate::messages::MAX_NAME_BYTES;
 use crate::stage::Stage;
 use crosslane_host::ErrorKind::InvalidArgument;
+use crosslane_pcie::units::bytes_of;
 
 /// An address in a card's memory at a server, such as `node:7471/fpga0:0x4000`, relative to the
 /// start of that memory.
@@ -54,17 +55,13 @@ fn wrong(text: &str, why: &str) -> BridgeError {
     BridgeError::new(Stage::Request, InvalidArgument, why)
 }
 
-/// Reads an address: hexadecimal digits behind `0x`, or decimal ones, with K, M or G as in sizes.
+/// Reads an address: hexadecimal digits behind `0x`, or decimal ones with or without a unit, as in
+/// sizes.
 fn number_of(text: &str) -> Option<u64> {
-    if let Some(digits) = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+')) {
-        return u64::from_str_radix(digits, 16).ok();
+    match text.strip_prefix("0x").filter(|digits| !digits.starts_with('+')) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => bytes_of(text)?.try_into().ok(),
     }
-    let units = ["K", "M", "G"].into_iter().zip([1 << 10, 1 << 20, 1 << 30]);
-    let (digits, unit) = units
-        .filter_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))
-        .next()
-        .unwrap_or((text, 1));
-    digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
 impl FromStr for CardName {
@@ -125,6 +122,7 @@ mod tests {
         assert_eq!(address("[::1]:7471/fpga0"), Ok(0));
         assert_eq!(address("node:1/fpga0:1_000"), Ok(1000));
         assert_eq!(address("node:1/fpga0:64K"), Ok(64 << 10));
+        assert_eq!(address("node:1/fpga0:64KiB"), Ok(64 << 10));
         assert_eq!(address("node:1/fpga0:17G"), Ok(17 << 30));
         for wrong in ["node:1", "/fpga0:0", "node:1/", "n:1/f:0xg", "n:1/f:-1", "n:1/f:0x+1", ""] {
             assert!(address(wrong).is_err(), "{wrong}");

@@ -68,6 +68,8 @@ pub struct NetworkCardParameters {
     pub max_write_bytes: u32,
     /// Lanes of each link, a symbol of each in a clock. The pins have room for 8.
     pub lanes: u8,
+    /// Whether datagrams carry 256 B, not 128 B.
+    pub long_datagrams: bool,
     /// Datagrams of each channel's receive buffer.
     pub channel_datagrams: u16,
     /// Datagrams of each channel's transmit queue.
@@ -105,7 +107,7 @@ pub struct NetworkConfiguration {
 pub const MOST_NODES: u32 = 64;
 
 /// All configurations of network processors that can be built.
-pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
+pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 3] = [
     NetworkConfiguration {
         name: "six_links",
         of: "nget:crosslane",
@@ -120,6 +122,7 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
             staging_bytes: 8192,
             max_write_bytes: 128,
             lanes: 8,
+            long_datagrams: false,
             channel_datagrams: 64,
             queue_datagrams: 16,
             retry_datagrams: 32,
@@ -127,6 +130,33 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
             acknowledge_within_clocks: 204,
             retry_timeout_clocks: 855,
             refresh_clocks: 447,
+            nodes: MOST_NODES,
+            clock_ps: 4000,
+            timeout_clocks: 12_500_000,
+        },
+    },
+    NetworkConfiguration {
+        name: "two_long_links",
+        of: "nget:long",
+        parameters: NetworkCardParameters {
+            datapath_bytes: 32,
+            links: 2,
+            put_slots: 16,
+            get_slots: 64,
+            credit_slots: 64,
+            tags: 32,
+            max_read_bytes: 512,
+            staging_bytes: 8192,
+            max_write_bytes: 256,
+            lanes: 8,
+            long_datagrams: true,
+            channel_datagrams: 64,
+            queue_datagrams: 16,
+            retry_datagrams: 32,
+            acknowledge_datagrams: 8,
+            acknowledge_within_clocks: 396,
+            retry_timeout_clocks: 1530,
+            refresh_clocks: 2850,
             nodes: MOST_NODES,
             clock_ps: 4000,
             timeout_clocks: 12_500_000,
@@ -147,6 +177,7 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 2] = [
             staging_bytes: 1024,
             max_write_bytes: 128,
             lanes: 8,
+            long_datagrams: false,
             channel_datagrams: 2,
             queue_datagrams: 2,
             retry_datagrams: 5,

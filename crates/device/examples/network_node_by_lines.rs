@@ -4,9 +4,9 @@
 //! (`gateware/tb/network_reference.py`).
 //!
 //! The first line has decimal numbers: links, put slots, credit slots, longest write in bytes,
-//! datagrams of a channel's receive buffer, get slots, longest read in bytes. The byte at an
-//! address of the host's memory is bits 7:0 of it, exclusive or bits 15:8. Every other line is one
-//! thing that happens; what it leads to is waited for:
+//! datagrams of a channel's receive buffer, get slots, longest read in bytes, 1 for long datagrams
+//! or 0. The byte at an address of the host's memory is bits 7:0 of it, exclusive or bits 15:8.
+//! Every other line is one thing that happens; what it leads to is waited for:
 //!
 //! * `w BAR OFFSET BYTES`: the host stores bytes (hexadecimal) at an offset of a BAR (decimal),
 //! * `d LINK HEADER PAYLOAD`: the other end of a link sends a datagram (hexadecimal),
@@ -32,7 +32,7 @@ use crosslane_fabric::{Fabric, HostEvent, MMIO_HOLE, NodeId, OutsideMemory};
 use crosslane_pcie::config::{BarKind, BarRequest, Identity};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_torus_link::end::{EndParameters, LinkEnd};
-use crosslane_torus_link::frame::{Header, PAYLOAD_BYTES};
+use crosslane_torus_link::frame::{Header, payload_bytes};
 use fabric_support::{Settings, Stand, direct_device, ns, rate};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -124,10 +124,12 @@ impl Reference {
             channel_datagrams,
             get_slots,
             max_read_bytes,
+            long,
         ] = numbers[..]
         else {
-            return Err(format!("seven numbers are expected: {line}").into());
+            return Err(format!("eight numbers are expected: {line}").into());
         };
+        let long_datagrams = long != 0;
         let parameters = NetworkProcessorParameters {
             tags: 64,
             max_write_bytes,
@@ -143,13 +145,13 @@ impl Reference {
             send_latency: ns(4),
             receive_latency: ns(4),
             register_latency: ns(4),
-            long_datagrams: false,
+            long_datagrams,
         };
         let cable = CableParameters {
             lanes: 8,
             lane_bits_per_second: 2_500_000_000,
             line_code: LineCode::Symbols,
-            long_datagrams: false,
+            long_datagrams,
             latency: Picoseconds(LATENCY_PS),
             bit_error_rate: 0.0,
             bring_up: ns(100),
@@ -294,13 +296,16 @@ impl Reference {
         let link: usize = link.parse()?;
         let Header { channel, kind, tag, index, .. } =
             Header::from_word(u32::from_str_radix(header, 16)?);
-        let payload: [u8; PAYLOAD_BYTES] =
-            bytes(payload)?.try_into().map_err(|_| "128 bytes are expected")?;
+        let payload = bytes(payload)?;
+        let expected = payload_bytes(self.cable.long_datagrams);
+        if payload.len() != expected {
+            return Err(format!("{expected} bytes of payload are expected").into());
+        }
         let far = self.far.get_mut(link).ok_or("no such link")?;
         if far.end.room(channel) == 0 {
             return Err(format!("channel {} of link {link} has no room", channel.number()).into());
         }
-        far.end.submit(channel, kind, tag, index, Arc::new(payload));
+        far.end.submit(channel, kind, tag, index, payload.into());
         self.settle()
     }
 

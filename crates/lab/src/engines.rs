@@ -99,9 +99,6 @@ fn network_card_of(
     if torus.share.is_some() {
         return not_so("the torus is divided among processes".to_owned());
     }
-    if processor.long_datagrams {
-        return not_so("datagrams are long".to_owned());
-    }
     if cable.line_code != LineCode::Symbols {
         return not_so("the lanes have code 64b/66b".to_owned());
     }
@@ -125,6 +122,7 @@ fn network_card_of(
         staging_bytes: processor.staging_bytes,
         max_write_bytes: processor.max_write_bytes,
         lanes: cable.lanes,
+        long_datagrams: processor.long_datagrams,
         channel_datagrams: cable.end.channel_datagrams,
         queue_datagrams: cable.end.queue_datagrams,
         retry_datagrams: cable.end.retry_datagrams,
@@ -233,7 +231,10 @@ mod tests {
         assert_eq!(larger(&[4, 4, 4]), Ok(configuration.parameters));
         let error = larger(&[5, 13]).unwrap_err().to_string();
         assert!(error.contains("the torus has 65 nodes, more than 64"), "{error}");
+        let long = crate::open("nget:long").unwrap();
+        assert_eq!(card_of(&long), Ok(NETWORK_CONFIGURATIONS[1].parameters));
         for (lab, wanted) in [
+            (crate::open("torus:dense").unwrap(), "the lanes have code 64b/66b"),
             (crate::open("nget").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
             (crate::open("torus").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
         ] {

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crosslane_host::{RdmaError, kinds};
 use crosslane_lab::LabError;
+use crosslane_pcie::units::bytes_of;
 use crosslane_vfio::FunctionError;
 use crosslane_vfio::sysfs::Address;
 use thiserror::Error;
@@ -163,30 +164,20 @@ impl FromStr for DeviceName {
     }
 }
 
-/// Parses the size of `mem:SIZE`: bytes, or with K, M, G or T behind them.
+/// Parses the size of `mem:SIZE`, whole pages.
 fn memory(size: &str) -> Result<u64, String> {
-    let (digits, shift) = match size.find(|c: char| !c.is_ascii_digit()) {
-        None => (size, 0),
-        Some(end) => match &size[end..] {
-            "K" => (&size[..end], 10),
-            "M" => (&size[..end], 20),
-            "G" => (&size[..end], 30),
-            "T" => (&size[..end], 40),
-            unit => return Err(format!("{unit} is not a unit of a size: K, M, G and T are")),
-        },
-    };
-    if digits.is_empty() {
+    if size.is_empty() {
         return Err("the size is missing, as in mem:1G".to_owned());
     }
-    let number = digits.parse::<u64>().ok();
-    let bytes = number.and_then(|number| number.checked_mul(1 << shift));
-    match bytes {
-        None => Err(format!("no machine has {size} of memory")),
-        Some(0) => Err("a card's memory has at least one page".to_owned()),
-        Some(bytes) if !bytes.is_multiple_of(PAGE_BYTES) => {
+    let bytes = bytes_of(size)
+        .ok_or_else(|| format!("{size} is not a size; write 64M, 64MiB or 67108864"))?;
+    match u64::try_from(bytes) {
+        Err(_) => Err(format!("no machine has {size} of memory")),
+        Ok(0) => Err("a card's memory has at least one page".to_owned()),
+        Ok(bytes) if !bytes.is_multiple_of(PAGE_BYTES) => {
             Err(format!("{bytes} B are not a multiple of a page, {PAGE_BYTES} B"))
         }
-        Some(bytes) => Ok(bytes),
+        Ok(bytes) => Ok(bytes),
     }
 }
 

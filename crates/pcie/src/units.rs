@@ -6,6 +6,35 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
+/// Bytes of a unit. Those of binary kind may leave out `iB`; decimal ones may not leave
+/// out `B`.
+const UNITS: [(&str, u64); 14] = [
+    ("", 1),
+    ("B", 1),
+    ("K", 1 << 10),
+    ("KIB", 1 << 10),
+    ("M", 1 << 20),
+    ("MIB", 1 << 20),
+    ("G", 1 << 30),
+    ("GIB", 1 << 30),
+    ("T", 1 << 40),
+    ("TIB", 1 << 40),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+];
+
+/// Bytes that a text names: digits with or without a unit behind them, such as `64`, `4K` or `4KiB`
+/// (4096), or `1MB` (1000000), in upper or lower case. `None` if it names none, or if its digits are
+/// beyond 64 bits.
+pub fn bytes_of(text: &str) -> Option<u128> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let (_, scale) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    Some(u128::from(number.parse::<u64>().ok()?) * u128::from(*scale))
+}
+
 /// A span or a moment of simulated time, in picoseconds since the lab was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picoseconds(pub u64);

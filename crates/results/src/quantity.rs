@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crosslane_pcie::units::Picoseconds;
+use crosslane_pcie::units::{Picoseconds, bytes_of};
 
 /// Binary units, largest first.
 const BINARY: [(&str, u64); 4] =
@@ -86,42 +86,19 @@ pub fn count_words(count: usize, one: &str, many: &str) -> String {
 /// Largest size that is read, bytes: 1 TiB, beyond any host memory of a lab.
 pub const MAX_SIZE_BYTES: u64 = 1 << 40;
 
-/// Bytes of a unit. Those of binary kind may leave out `iB`; decimal ones may not leave
-/// out `B`.
-const UNITS: [(&str, u64); 14] = [
-    ("", 1),
-    ("B", 1),
-    ("K", 1 << 10),
-    ("KIB", 1 << 10),
-    ("M", 1 << 20),
-    ("MIB", 1 << 20),
-    ("G", 1 << 30),
-    ("GIB", 1 << 30),
-    ("T", 1 << 40),
-    ("TIB", 1 << 40),
-    ("KB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("TB", 1_000_000_000_000),
-];
-
 /// Reads one size in bytes, 1 to [`MAX_SIZE_BYTES`].
 ///
 /// # Errors
 /// A sentence that names the text and what is possible.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let unit = unit.to_ascii_uppercase();
-    let scale = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
-    let (Ok(number), Some(scale)) = (number.parse::<u64>(), scale) else {
+    let Some(bytes) = bytes_of(text) else {
         return Err(format!(
             "{text} is not a size; write bytes with or without a unit, such as 64, 4K or 4KiB \
              (4096), 1MiB, or 1MB (1000000)"
         ));
     };
-    match number.checked_mul(scale) {
-        Some(bytes) if (1..=MAX_SIZE_BYTES).contains(&bytes) => Ok(bytes),
+    match u64::try_from(bytes) {
+        Ok(bytes) if (1..=MAX_SIZE_BYTES).contains(&bytes) => Ok(bytes),
         _ => Err(format!("{text} is not a size from 1 byte to 1 TiB")),
     }
 }

@@ -82,8 +82,7 @@ fn bits(text: &str) -> Outcome<Option<Block>> {
     if text == "-" {
         return Ok(None);
     }
-    let bits = u128::from_str_radix(text, 16)?;
-    Ok(Some(Block { header: bits as u8 & 3, payload: (bits >> 2) as u64 }))
+    Ok(Some(Block::from_bits(u128::from_str_radix(text, 16)?)))
 }
 
 fn align_blocks(aligner: &mut block::Aligner, lanes: usize, line: &str) -> Outcome<String> {

@@ -45,6 +45,18 @@ pub struct Block {
     pub payload: u64,
 }
 
+impl Block {
+    /// The block of the lowest 66 bits of `bits`, of which bit 0 is sent first.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self { header: bits as u8 & 3, payload: (bits >> 2) as u64 }
+    }
+
+    /// Its line bits; bit 0 is sent first.
+    pub const fn bits(self) -> u128 {
+        self.header as u128 | (self.payload as u128) << 2
+    }
+}
+
 /// Content of a block, without scrambling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Content {

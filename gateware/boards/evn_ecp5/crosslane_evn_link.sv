@@ -59,6 +59,8 @@ module crosslane_evn_link
       .LANES(LANES)
   ) sink (
       .rst(rst || tests_line),
+      .anew(1'b0),
+      .counts(m_valid && m_last),
       .*
   );
 endmodule

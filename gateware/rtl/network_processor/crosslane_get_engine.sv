@@ -15,10 +15,12 @@ module crosslane_get_engine
     parameter int unsigned GET_SLOTS = 64,  // power of two, 2 to 256
     parameter int unsigned TAGS = 64,  // power of two, 2 to 256
     parameter int unsigned MAX_READ = 512,  // bytes: power of two, 128 to 4096
-    parameter int unsigned STAGING_BYTES = 4096,  // of a channel: power of two, 2 MAX_READ or more
+    // Of a channel: power of two, room for MAX_READ and two payloads.
+    parameter int unsigned STAGING_BYTES = 4096,
     parameter int unsigned RECORDS = 32,  // reads of a channel: power of two to 256
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
-    parameter bit ROUTED = 1'b0
+    parameter bit ROUTED = 1'b0,
+    parameter bit LONG = 1'b0  // datagrams carry 256 B, not 128 B
 ) (
     input logic clk,
     input logic rst,
@@ -101,7 +103,8 @@ module crosslane_get_engine
   crosslane_get_messages #(
       .GET_SLOTS(GET_SLOTS),
       .MAX_READ (MAX_READ),
-      .ROUTED   (ROUTED)
+      .ROUTED   (ROUTED),
+      .LONG     (LONG)
   ) messages_of_link (
       .idle  (messages_idle),
       .void_o(void_word),
@@ -189,11 +192,18 @@ module crosslane_get_engine
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .RECORDS(RECORDS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) sender (
       .empty(sender_empty),
       .own_node(torus.node),
       .void_i(void_word),
       .*
   );
+
+`ifndef SYNTHESIS
+  if (STAGING_BYTES < MAX_READ + 2 * payload_bytes(LONG)) begin : g_staging
+    $error("STAGING_BYTES is MAX_READ and two payloads, or more");
+  end
+`endif
 endmodule

@@ -10,9 +10,10 @@ module crosslane_get_messages
   import crosslane_network_pkg::*;
   import crosslane_nget_pkg::*;
 #(
-    parameter int unsigned GET_SLOTS = 64,   // power of two, 2 to 256
+    parameter int unsigned GET_SLOTS = 64,    // power of two, 2 to 256
     parameter int unsigned MAX_READ  = 512,
-    parameter bit          ROUTED    = 1'b0
+    parameter bit          ROUTED    = 1'b0,
+    parameter bit          LONG      = 1'b0   // datagrams carry 256 B, not 128 B
 ) (
     input  logic                       clk,
     input  logic                       rst,
@@ -113,7 +114,8 @@ module crosslane_get_messages
   logic [13:0] asked_datagrams;
 
   crosslane_request_check #(
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG  (LONG)
   ) check (
       .clk,
       .request  (asked),

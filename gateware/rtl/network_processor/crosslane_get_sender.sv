@@ -10,13 +10,14 @@ module crosslane_get_sender
   import crosslane_network_pkg::*;
   import crosslane_nget_pkg::*;
 #(
-    parameter  int unsigned DATA_BITS     = 256,
-    parameter  int unsigned LANES         = 8,                      // of the link
-    parameter  int unsigned MAX_READ      = 512,
-    parameter  int unsigned STAGING_BYTES = 4096,                   // of a channel
-    parameter  int unsigned RECORDS       = 32,                     // of a channel: power of two
-    parameter  bit          ROUTED        = 1'b0,
-    localparam int unsigned PLACE_BITS    = $clog2(STAGING_BYTES),
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned LANES = 8,  // of the link
+    parameter int unsigned MAX_READ = 512,
+    parameter int unsigned STAGING_BYTES = 4096,  // of a channel
+    parameter int unsigned RECORDS = 32,  // of a channel: power of two
+    parameter bit ROUTED = 1'b0,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned PLACE_BITS = $clog2(STAGING_BYTES),
     localparam int unsigned POSITION_BITS = 3 + PLACE_BITS
 ) (
     input logic clk,
@@ -58,7 +59,9 @@ module crosslane_get_sender
     output logic [8*LANES-1:0] m_data
 );
   localparam int unsigned RECORD_BITS = $clog2(RECORDS);
-  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned PAYLOAD = payload_bytes(LONG);
+  localparam int unsigned LENGTH_BITS = $clog2(PAYLOAD) + 1;
+  localparam int unsigned BEATS = PAYLOAD / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
   typedef logic [PLACE_BITS:0] count_t;
 
@@ -129,11 +132,12 @@ module crosslane_get_sender
   logic moves, issues_last, leaves, is_last;
   logic [BEAT_BITS-1:0] at;
   count_t base, read_from, rest;
-  logic [7:0] count, next_count, final_byte;
+  logic [LENGTH_BITS-1:0] count, next_count;
+  logic [7:0] final_byte;
   label_t label, next_label;
-  logic next_routed, is_routed;
+  logic next_routed, is_routed, is_abort;
   routing_word_t next_word, word;
-  logic [CHANNELS-1:0][7:0] full;  // bytes of the message in a datagram
+  logic [CHANNELS-1:0][LENGTH_BITS-1:0] full;  // bytes of the message in a datagram
   logic [RING_READ_CLOCKS-1:0] valid;  // in the memory's pipeline
 
   always_comb begin
@@ -158,24 +162,30 @@ module crosslane_get_sender
   assign begins = !busy && chosen != '0;
   assign rest = available[index];
   assign is_last = has_end[index] && rest <= count_t'(full[index]);
-  assign next_count = (rest < count_t'(full[index])) ? 8'(rest) : full[index];
+  assign next_count = (rest < count_t'(full[index])) ? LENGTH_BITS'(rest) : full[index];
   assign next_routed = ROUTED && (abort_due[index] ? abort_routed[index] : are_routed[index]);
-  assign next_word = '{
-          is_last: abort_due[index] || is_last,
-          bytes: abort_due[index] ? '0 : 7'(next_count),
-          index: abort_due[index] ? '0 : 24'(indices[index]),
-          source: own_node,
-          destination: abort_due[index] ? abort_nodes[index] : nodes[index]
-      };
+  always_comb begin
+    next_word = '{
+        is_last: abort_due[index] || is_last,
+        bytes: abort_due[index] ? '0 : 7'(next_count),
+        index: abort_due[index] ? '0 : 24'(indices[index]),
+        source: own_node,
+        destination: abort_due[index] ? abort_nodes[index] : nodes[index]
+    };
+    if (LONG) begin
+      {next_word.bytes, next_word.index} =
+          abort_due[index] ? '0 : {8'(next_count), 23'(indices[index])};
+    end
+  end
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      full[n] = 8'(PAYLOAD_BYTES);
-      if (ROUTED && are_routed[n]) full[n] = 8'(ROUTED_BYTES);
+      full[n] = LENGTH_BITS'(PAYLOAD);
+      if (ROUTED && are_routed[n]) full[n] = LENGTH_BITS'(PAYLOAD - ROUTING_BYTES);
     end
     next_label.index = indices[index];
     next_label.tag   = tags[index];
     next_label.kind  = KIND_MIDDLE;
-    if (is_last) next_label.kind = (next_count == 8'(PAYLOAD_BYTES)) ? KIND_LAST : KIND_SHORT;
+    if (is_last) next_label.kind = (next_count == LENGTH_BITS'(PAYLOAD)) ? KIND_LAST : KIND_SHORT;
     if (abort_due[index]) next_label = '{index: '0, tag: abort_tags[index], kind: KIND_SHORT};
     if (next_routed) begin
       next_label.index = '0;
@@ -236,10 +246,11 @@ module crosslane_get_sender
       is_routed <= next_routed;
       word <= next_word;
       count <= next_count;
-      final_byte <= next_count;
+      final_byte <= 8'(next_count);
+      is_abort <= LONG && abort_due[index];
       if (abort_due[index]) begin
         count <= '0;
-        final_byte <= ABORT;
+        final_byte <= LONG ? '0 : ABORT;
         abort_due[index] <= 1'b0;
       end else begin
         available[index] <= available[index] - count_t'(next_count);
@@ -289,13 +300,14 @@ module crosslane_get_sender
 
   // --- Through the memory's pipeline ----------------------------------------------------------
   typedef struct packed {
-    logic [BEAT_BITS-1:0] at;
-    logic [2:0]           channel;
-    logic [7:0]           count;
-    logic [7:0]           final_byte;
-    label_t               label;
-    logic                 is_routed;
-    routing_word_t        word;
+    logic [BEAT_BITS-1:0]   at;
+    logic [2:0]             channel;
+    logic [LENGTH_BITS-1:0] count;
+    logic [7:0]             final_byte;
+    logic                   is_abort;
+    label_t                 label;
+    logic                   is_routed;
+    routing_word_t          word;
   } beat_t;
   beat_t [RING_READ_CLOCKS-1:0] beats;
   beat_t out;
@@ -313,6 +325,7 @@ module crosslane_get_sender
     m_data = (8 * LANES)'(read_data);
     for (int unsigned n = 0; n < LANES; n++) begin
       if (32'(out.at) * LANES + n >= end_at) m_data[8*n+:8] = '0;
+      if (LONG && out.is_abort && 32'(out.at) * LANES + n == PAYLOAD - 2) m_data[8*n+:8] = ABORT;
     end
     if (ROUTED && out.is_routed && 32'(out.at) < ROUTING_BYTES / LANES) begin
       m_data = out.word[8*LANES*out.at+:8*LANES];
@@ -331,6 +344,7 @@ module crosslane_get_sender
             channel: channel,
             count: count,
             final_byte: final_byte,
+            is_abort: is_abort,
             label: label,
             is_routed: is_routed,
             word: word

@@ -28,14 +28,17 @@ module crosslane_network_card
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
-    parameter int unsigned NODES = 0
+    parameter int unsigned NODES = 0,
+    parameter bit LONG = 1'b0,
+    parameter bit BLOCKS = 1'b0,
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS)
 ) (
     input logic clk,
     input logic rst,
     input function_t function_i,
     input room_t room_i,
     input logic [15:0] first_session,  // another in each reset
-    output logic busy_o,  // `status.quiet` is 0
+    output logic busy_o,  // `status.quiet` is 0, or a generator runs
     // TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
@@ -53,11 +56,11 @@ module crosslane_network_card
     // Of the transceivers of each link, as in crosslane_link_port.
     output logic [LINKS-1:0] tx_enable,
     output logic [LINKS-1:0] tx_begins_word,
-    output logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic [LINKS-1:0] rx_clk,
     input logic [LINKS-1:0] rx_rst,
     input logic [LINKS-1:0][LANES-1:0] rx_detected,
-    input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words
+    input logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] rx_words
 );
   // --- Where a TLP goes ----------------------------------------------------------------------
   typedef enum logic [1:0] {
@@ -104,15 +107,16 @@ module crosslane_network_card
   // verilator lint_on UNUSEDSIGNAL
   logic [31:0] access_data, read_data;
   logic [63:0] counts_address;
-  logic [LINKS-1:0] enable, retrain;
+  logic [LINKS-1:0] enable, retrain, generates, checks;
   logic [LINKS-1:0][1:0] mode;
   extent_t [DIMENSIONS-1:0] extents;
   logic extents_written;
-  assign busy_o = !quiet;
+  assign busy_o = !quiet || generates != '0;
   network_counters_t counters;
   port_state_e [LINKS-1:0] state;
   logic [LINKS-1:0][9:0] far_channel_datagrams;
   link_counters_t [LINKS-1:0] link_counters;
+  logic [LINKS-1:0][31:0] checked, wrong;
 
   always_comb begin
     access_header = s_rx_header;
@@ -154,7 +158,8 @@ module crosslane_network_card
       .GET_SLOTS(GET_SLOTS),
       .LANES(LANES),
       .LANE_RATE(LANE_RATE),
-      .ROUTED(NODES != 0)
+      .ROUTED(NODES != 0),
+      .LONG(LONG)
   ) registers (
       .access_address(access_address[11:2]),
       .reset_o(reset_pulse),
@@ -188,7 +193,9 @@ module crosslane_network_card
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
-      .NODES(NODES)
+      .NODES(NODES),
+      .LONG(LONG),
+      .BLOCKS(BLOCKS)
   ) processor (
       .reset_i(reset_pulse),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // A link of a network processor: lanes and end of a torus link, its put aperture, its receive
-// buffers. Puts go into the link's queues; what the link delivers waits for the receive engine.
+// buffers, generator and checker of its tests. Puts go into the link's queues; what the link
+// delivers waits for the receive engine, or is checked.
 
 module crosslane_network_link
   import crosslane_pkg::*;
@@ -25,12 +26,16 @@ module crosslane_network_link
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
     parameter bit ROUTED = 1'b0,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    parameter bit BLOCKS = 1'b0,  // 64b/66b: words of 66 bits, and no SYMBOLS
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS),
     localparam int unsigned BYTES = DATA_BITS / 8,
-    localparam int unsigned WITHIN = $clog2(PUT_STRIDE / BYTES),
+    localparam int unsigned WITHIN = $clog2(put_stride(LONG) / BYTES),
     localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS),
     localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
-    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7,
-    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(PAYLOAD_BYTES / LANES)
+    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + $clog2(payload_bytes(LONG)),
+    localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES),
+    localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + BEAT_BITS
 ) (
     input logic clk,
     input logic rst,
@@ -39,6 +44,8 @@ module crosslane_network_link
     input logic enable,  // falls: forgets everything
     input logic [1:0] mode,  // changes: forgets everything
     input logic retrain,  // pulse
+    input logic generates,
+    input logic checks,
     input logic [15:0] first_session,
     // `resets`, level: software has reset the network processor. `forget`: the receive engine is to
     // end all of the link, then pulses `forgotten`; the link goes on when none of its datagrams
@@ -122,19 +129,22 @@ module crosslane_network_link
     // Of the transceivers, as in crosslane_link_port.
     output logic tx_enable,
     output logic tx_begins_word,
-    output logic [LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic rx_clk,
     input logic rx_rst,
     input logic [LANES-1:0] rx_detected,
-    input logic [LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    input logic [LANES-1:0][WORD_BITS-1:0] rx_words,
     output port_state_e state,
     output logic [9:0] far_channel_datagrams,
     output lane_counters_t lane_counters,
-    output link_counters_t counters
+    output link_counters_t counters,
+    output logic [31:0] checked,  // datagrams of the generator that are right
+    output logic [31:0] wrong
 );
   // --- Forgetting ----------------------------------------------------------------------------
   // All of the link goes, in the link and in the receive engine, before it may train again.
   logic forgetting, swept, gets_swept, gets_forgotten, gets_quiet;
+  logic made_valid, is_checked, checked_frees;
   logic is_disabled, was_failed, begins, is_normal, is_sink, is_looped, is_changing;
   logic [1:0] mode_now;
   port_state_e lanes_state;
@@ -157,7 +167,7 @@ module crosslane_network_link
     was_failed <= lanes_state == PORT_FAILED;
     if (forgotten) swept <= 1'b1;
     if (gets_forgotten) gets_swept <= 1'b1;
-    if (swept && gets_swept && !held && through_clear) forgetting <= 1'b0;
+    if (swept && gets_swept && !held && through_clear && !made_valid) forgetting <= 1'b0;
     if (!forgetting && enable && !resets) is_disabled <= 1'b0;
     if (resets || !enable || mode != mode_now) is_disabled <= 1'b1;
     if (begins) begin
@@ -199,12 +209,12 @@ module crosslane_network_link
   logic [CHANNELS-1:0] room, room_more, core_room, core_room_more;
   header_t header;
   logic beat_valid, has_room, delivers;
-  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] beat_index;
-  logic [8*LANES-1:0] beat_data;
+  logic [BEAT_BITS-1:0] beat_index;
+  logic [  8*LANES-1:0] beat_data;
   logic [CHANNELS-1:0][9:0] delivered, freed;
   logic place_frees;
   logic [2:0] place_channel;
-  logic [SLOT_BITS-1:0] place_slot;
+  logic [SLOT_BITS-1:0] place_slot, slot, checked_slot;
 
   assign core_rst = rst || forgetting || (end_rst && is_normal);
   assign far_channel_datagrams = is_looped ? 10'(CHANNEL_DATAGRAMS) : lanes_far_datagrams;
@@ -218,7 +228,9 @@ module crosslane_network_link
   crosslane_link_lanes #(
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
-      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+      .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+      .LONG(LONG),
+      .BLOCKS(BLOCKS)
   ) lanes (
       .enable(enable && !is_disabled && is_normal),
       .state(lanes_state),
@@ -241,6 +253,7 @@ module crosslane_network_link
       .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
       .RETRY_TIMEOUT(RETRY_TIMEOUT),
       .REFRESH(REFRESH),
+      .LONG(LONG),
       // Neither source pauses within a datagram.
       .STEADY(1'b1)
   ) core (
@@ -274,24 +287,57 @@ module crosslane_network_link
   );
 
   // Places that the writer frees come first: it does not wait.
-  assign place_frees = frees || through_frees;
-  assign place_channel = frees ? frees_channel : {2'b11, through_frees_channel};
-  assign place_slot = frees ? frees_slot : through_frees_slot;
-  assign through_frees_ready = !frees;
+  assign place_frees = frees || checked_frees || through_frees;
+  assign through_frees_ready = !frees && !checked_frees;
+  always_comb begin
+    {place_channel, place_slot} = {2'b11, through_frees_channel, through_frees_slot};
+    if (checked_frees) {place_channel, place_slot} = {PATTERN_CHANNEL, checked_slot};
+    if (frees) {place_channel, place_slot} = {frees_channel, frees_slot};
+  end
 
-  // --- Puts, gets and what goes through: a datagram each, by turns --------------------------------
-  localparam int unsigned SOURCES = ROUTED ? 3 : 2;
-  logic put_valid, put_ready, put_begins, get_valid, get_ready;
-  logic [2:0] put_channel, get_channel;
-  label_t put_label, get_label;
-  logic [8*LANES-1:0] put_data, get_data;
-  logic [CHANNELS-1:0] put_on_way, get_on_way;
+  // --- Tests of the link: datagrams of the pattern ----------------------------------------------
+  // The checker takes its channel's datagrams out of the buffer as they are delivered.
+  assign is_checked = checks && header.channel == PATTERN_CHANNEL;
+
+  crosslane_link_checker #(
+      .LANES(LANES)
+  ) checker_i (
+      .rst      (rst || resets),
+      .anew     (!checks),
+      .m_valid  (beat_valid),
+      .m_channel(header.channel),
+      .m_label  (label_t'(header.label)),
+      .m_first  (beat_index == '0),
+      .counts   (delivers && is_checked),
+      .m_data   (beat_data),
+      .right    (checked),
+      .wrong    (wrong),
+      .*
+  );
+
+  always_ff @(posedge clk) begin
+    if (!frees) checked_frees <= 1'b0;
+    if (delivers && is_checked) begin
+      checked_frees <= 1'b1;
+      checked_slot  <= slot;
+    end
+    if (core_rst) checked_frees <= 1'b0;
+  end
+
+  // --- The generator, puts, gets and what goes through: a datagram each, by turns -----------------
+  localparam int unsigned SOURCES = ROUTED ? 4 : 3;
+  logic put_valid, put_ready, put_begins, get_valid, get_ready, made_ready, made_begins;
+  logic [2:0] put_channel, get_channel, made_channel;
+  label_t put_label, get_label, made_label;
+  logic [8*LANES-1:0] put_data, get_data, made_data;
+  logic [CHANNELS-1:0] put_on_way, get_on_way, get_waits;
   logic is_within;
-  logic [2:0] source, source_now;  // put, get, through
+  logic [3:0] source, source_now, all_valid;  // generator, put, get, through
   logic [SOURCES-1:0] source_valid, source_chosen;
-  logic [$clog2(PAYLOAD_BYTES/LANES)-1:0] s_at;
+  logic [BEAT_BITS-1:0] s_at;
 
-  assign source_valid = SOURCES'({through_valid, get_valid, put_valid});
+  assign all_valid = {through_valid, get_valid, put_valid, made_valid};
+  assign source_valid = SOURCES'(all_valid);
   crosslane_turn #(
       .COUNT(SOURCES)
   ) source_turn (
@@ -304,26 +350,37 @@ module crosslane_network_link
   );
 
   // Within a datagram the source stays.
-  assign source = is_within ? source_now : 3'(source_chosen);
-  assign s_valid = (source & {through_valid, get_valid, put_valid}) != '0;
-  assign s_channel = source[2] ? through_channel : source[1] ? get_channel : put_channel;
-  assign s_label = source[2] ? through_label : source[1] ? get_label : put_label;
-  assign s_data = source[2] ? through_beat : source[1] ? get_data : put_data;
-  assign {through_ready, get_ready, put_ready} =
-      (source & {3{s_ready}}) | {ROUTED && forgetting, 2'b00};
+  assign source  = is_within ? source_now : 4'(source_chosen);
+  assign s_valid = (source & all_valid) != '0;
+  always_comb begin
+    {s_channel, s_label, s_data} = {put_channel, put_label, put_data};
+    if (source[0]) {s_channel, s_label, s_data} = {made_channel, made_label, made_data};
+    if (source[2]) {s_channel, s_label, s_data} = {get_channel, get_label, get_data};
+    if (source[3]) {s_channel, s_label, s_data} = {through_channel, through_label, through_beat};
+  end
+  assign {through_ready, get_ready, put_ready, made_ready} =
+      (source & {4{s_ready}}) | {ROUTED && forgetting, 2'b00, forgetting};
 
   // A sink takes all, and counts it.
   logic [31:0] sunk;
   assign s_ready = core_ready || is_sink;
-  assign room = core_room | {CHANNELS{is_sink}};
-  assign room_more = core_room_more | {CHANNELS{is_sink}};
+  always_comb begin
+    room = core_room | {CHANNELS{is_sink}};
+    room_more = core_room_more | {CHANNELS{is_sink}};
+    if (made_valid) begin
+      room[PATTERN_CHANNEL] = room_more[PATTERN_CHANNEL];
+      room_more[PATTERN_CHANNEL] = 1'b0;
+    end
+  end
 
   // Places of a queue that another source will take, or has taken, are not there. Gets and what goes
   // through take turns: one is left for the other.
-  logic [CHANNELS-1:0] get_on_way_more, get_waits, get_room, get_room_more;
+  logic [CHANNELS-1:0] get_on_way_more, get_room, get_room_more;
   logic [1:0] is_gets_turn, through_leaves, get_leaves;
+  logic others_begin;
   assign through_leaves = through_on_way | (through_waits & ~is_gets_turn);
   assign get_leaves = get_on_way[7:6] | (get_waits[7:6] & is_gets_turn);
+  assign others_begin = put_begins || through_begins || made_begins;
 
   always_comb begin
     get_room = room;
@@ -346,6 +403,30 @@ module crosslane_network_link
     end
   end
 
+  // The generator begins a datagram if nothing else is to be sent, and nothing waits for its place
+  // in the queue.
+  assign made_begins = generates && !made_valid && !forgetting && (is_looped || link_up) &&
+      {through_valid, get_valid, put_valid, put_begins, through_begins} == '0 &&
+      core_room[PATTERN_CHANNEL] && !put_on_way[PATTERN_CHANNEL] && !through_on_way[1] &&
+      !get_on_way[PATTERN_CHANNEL] && !get_waits[PATTERN_CHANNEL] && !through_waits[1];
+
+  crosslane_link_generator #(
+      .LANES(LANES),
+      .LONG (LONG)
+  ) generator (
+      .rst      (rst || resets),
+      .begins   (!generates),
+      .seed     ('0),
+      .runs     (made_begins),
+      .s_valid  (made_valid),
+      .s_ready  (made_ready),
+      .s_channel(made_channel),
+      .s_label  (made_label),
+      .s_data   (made_data),
+      .sent     (),
+      .*
+  );
+
   always_comb begin
     counters = core_counters;
     counters.sent += sunk;
@@ -356,8 +437,8 @@ module crosslane_network_link
       s_at <= s_at + 1'b1;
       is_within <= s_at != '1;
       source_now <= source;
-      // Only routed datagrams have these channels.
-      if (s_channel >= ROUTED_CHANNEL) is_gets_turn[s_channel[0]] <= source[2];
+      // Only routed datagrams have these channels, and the generator's.
+      if (s_channel >= ROUTED_CHANNEL && !source[0]) is_gets_turn[s_channel[0]] <= source[3];
     end
     sunk <= sunk + 32'(s_valid && is_sink && s_at == '1);
     if (core_rst) begin
@@ -376,14 +457,15 @@ module crosslane_network_link
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) get_engine (
       .idle       (),
       .quiet      (gets_quiet),
       .forget     (forgetting && !gets_swept),
       .forgotten  (gets_forgotten),
-      .room       ((put_begins || through_begins) ? '0 : get_room & ~put_on_way),
-      .room_more  ((put_begins || through_begins) ? '0 : get_room_more & ~put_on_way),
+      .room       (others_begin ? '0 : get_room & ~put_on_way),
+      .room_more  (others_begin ? '0 : get_room_more & ~put_on_way),
       .on_way     (get_on_way),
       .on_way_more(get_on_way_more),
       .waits      (get_waits),
@@ -403,7 +485,8 @@ module crosslane_network_link
   crosslane_put_window #(
       .DATA_BITS(DATA_BITS),
       .LANES(LANES),
-      .SLOTS(PUT_SLOTS)
+      .SLOTS(PUT_SLOTS),
+      .LONG(LONG)
   ) put_window (
       .rst      (rst || resets),
       .reserved (ROUTED && torus.is_there),
@@ -427,7 +510,8 @@ module crosslane_network_link
       .DATA_BITS(DATA_BITS),
       .LANES(LANES),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) store (
       .rst          (core_rst),
       .frees        (place_frees),
@@ -437,6 +521,14 @@ module crosslane_network_link
       .m_ready      (arrived_ready),
       .m_arrived    (arrived),
       .m_is_coming  (arrived_is_coming),
+      .tells        (delivers && !is_checked),
       .*
   );
+
+`ifndef SYNTHESIS
+  // The writer frees no places for as long as a datagram takes.
+  always_ff @(posedge clk) begin
+    if (!rst && delivers && is_checked) assert (!(checked_frees && frees));
+  end
+`endif
 endmodule

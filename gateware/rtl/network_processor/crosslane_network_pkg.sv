@@ -8,17 +8,15 @@ package crosslane_network_pkg;
   // Apertures of the host.
   localparam logic [2:0] REQUEST_BAR = 3'd2;
   localparam logic [2:0] PUT_BAR = 3'd4;
-  // Bytes of the largest aperture: eight links of 32 slots a channel.
+  // Bytes of the largest aperture: eight links of 32 slots a channel; twice that of long datagrams.
   localparam int unsigned APERTURE_BITS = 19;
   localparam int unsigned REQUESTS_APERTURE_BITS = 15;  // of that of requests
-  // Position of the credit slots in the requests' aperture, and distances of slots.
+  // Position of the credit slots in the requests' aperture, and distance of slots there.
   localparam int unsigned CREDITS_BASE = 32'h4000;
   localparam int unsigned REQUEST_STRIDE = 64;
-  localparam int unsigned PUT_STRIDE = 256;
-  // Bytes of a request, of a put's control word, and of all of a put.
+  // Bytes of a request, and of a put's control word.
   localparam int unsigned REQUEST_BYTES = 32;
   localparam int unsigned CONTROL_BYTES = 8;
-  localparam int unsigned PUT_BYTES = CONTROL_BYTES + 128;
 
   localparam int unsigned MAX_LINKS = 8;
   // Channel of routed messages; from the edge of a ring on they have the one above it.
@@ -41,7 +39,8 @@ package crosslane_network_pkg;
     KIND_ROUTED = 2'd3
   } datagram_kind_e;
 
-  // Byte 127 of a short datagram that aborts its message.
+  // Last byte of a short datagram that aborts its message; of a long one the byte before, and the
+  // last is 0.
   localparam logic [7:0] ABORT = 8'hff;
 
   // Outcome of a message (network_status_e).
@@ -79,8 +78,10 @@ package crosslane_network_pkg;
   } request_t;
 
   // A datagram of a receive buffer: its place, and all that says what it is. `last_byte` of a routed
-  // one has of its routing word whether it is the last one, and how many bytes count.
+  // one has of its routing word whether it is the last one, and how many bytes count. Of a long one it
+  // has the bytes alone; `mark` is whether a routed one is the last, or a short one an abort.
   typedef struct packed {
+    logic        mark;
     logic        is_here;      // of a routed one: this node is its destination
     logic        is_beyond;    // its index has more bits
     logic [12:0] index;        // in the message
@@ -91,7 +92,9 @@ package crosslane_network_pkg;
     logic [2:0]  channel;
     logic [8:0]  slot;         // of the channel
   } arrived_t;
-  localparam int unsigned NEIGHBOUR_ARRIVED_BITS = 41;  // without what routed ones have
+  // Without the mark, and without what routed ones have.
+  localparam int unsigned UNMARKED_BITS = $bits(arrived_t) - 1;
+  localparam int unsigned NEIGHBOUR_ARRIVED_BITS = 41;
 
   // The word before a routed payload (docs/network-processor.md, Get engine).
   typedef struct packed {
@@ -101,6 +104,14 @@ package crosslane_network_pkg;
     logic [15:0] source;
     logic [15:0] destination;
   } routing_word_t;
+  // The same of a long datagram.
+  typedef struct packed {
+    logic        is_last;
+    logic [7:0]  bytes;
+    logic [22:0] index;
+    logic [15:0] source;
+    logic [15:0] destination;
+  } long_routing_word_t;
   // Of the datagram that a link receives: `begins` while its routing word comes, `is_routed` when all
   // of that is there.
   typedef struct packed {
@@ -110,7 +121,6 @@ package crosslane_network_pkg;
     logic [15:0] destination;
   } coming_t;
   localparam int unsigned ROUTING_BYTES = 8;
-  localparam int unsigned ROUTED_BYTES = 120;  // of a message in each full routed datagram
   localparam int unsigned DIMENSIONS = 4;
   localparam int unsigned MAX_NODES = 65536;
 
@@ -202,7 +212,7 @@ package crosslane_network_pkg;
     logic [8:0] slot;
     logic [2:0] channel;
     logic [2:0] link;
-    logic [7:0] bytes;      // 1 to 128
+    logic [8:0] bytes;      // 1 to a payload
   } write_of_data_t;
 
   typedef struct packed {
@@ -229,6 +239,11 @@ package crosslane_network_pkg;
     logic [31:0] waiting;    // datagrams without a credit, now
     logic [31:0] forwarded;
   } network_counters_t;
+
+  // Distance of the slots of the put aperture, by the parameter LONG of the modules.
+  function automatic int unsigned put_stride(bit is_long);
+    return is_long ? 512 : 256;
+  endfunction
 
   // Whether a request breaks a rule that asks for no other length than its own.
   // verilator lint_off UNUSEDSIGNAL

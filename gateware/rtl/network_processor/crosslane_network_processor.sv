@@ -27,7 +27,10 @@ module crosslane_network_processor
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,
     parameter int unsigned RETRY_TIMEOUT = 918,
     parameter int unsigned REFRESH = 1598,
-    parameter int unsigned NODES = 0  // of the largest torus: a power of two; 0: does not route
+    parameter int unsigned NODES = 0,  // of the largest torus: a power of two; 0: does not route
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    parameter bit BLOCKS = 1'b0,  // 64b/66b: words of 66 bits, and no SYMBOLS
+    localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS)
 ) (
     input logic clk,
     input logic rst,
@@ -37,6 +40,8 @@ module crosslane_network_processor
     input logic [LINKS-1:0] enable,
     input logic [LINKS-1:0][1:0] mode,
     input logic [LINKS-1:0] retrain,
+    input logic [LINKS-1:0] generates,
+    input logic [LINKS-1:0] checks,
     input logic [15:0] first_session,
     input logic [63:0] counts_address,
     input logic counts_written,
@@ -69,25 +74,28 @@ module crosslane_network_processor
     // Of the transceivers of each link, as in crosslane_link_port.
     output logic [LINKS-1:0] tx_enable,
     output logic [LINKS-1:0] tx_begins_word,
-    output logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words,
+    output logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] tx_words,
     input logic [LINKS-1:0] rx_clk,
     input logic [LINKS-1:0] rx_rst,
     input logic [LINKS-1:0][LANES-1:0] rx_detected,
-    input logic [LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] rx_words,
+    input logic [LINKS-1:0][LANES-1:0][WORD_BITS-1:0] rx_words,
     output port_state_e [LINKS-1:0] state,
     output logic [LINKS-1:0][9:0] far_channel_datagrams,
     output lane_counters_t [LINKS-1:0] lane_counters,
-    output link_counters_t [LINKS-1:0] link_counters
+    output link_counters_t [LINKS-1:0] link_counters,
+    output logic [LINKS-1:0][31:0] checked,
+    output logic [LINKS-1:0][31:0] wrong
 );
   localparam bit ROUTED = NODES != 0;
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned LANE_BITS = $clog2(BYTES);
-  localparam int unsigned WORD_BITS = APERTURE_BITS - LANE_BITS;
+  localparam int unsigned PLACE_BITS = APERTURE_BITS + 32'(LONG);
+  localparam int unsigned NUMBER_BITS = PLACE_BITS - LANE_BITS;
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
-  localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + 7;
+  localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + $clog2(payload_bytes(LONG));
 
   // --- Between the links ---------------------------------------------------------------------
-  localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(PAYLOAD_BYTES / LANES);
+  localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + $clog2(payload_bytes(LONG) / LANES);
   torus_t torus;
   logic [LINKS-1:0] come_valid, come_ready;
   arrived_t [LINKS-1:0] come;
@@ -109,15 +117,16 @@ module crosslane_network_processor
   // --- Words of the apertures ----------------------------------------------------------------
   logic word_valid, word_ready, word_last;
   logic [2:0] word_bar;
-  logic [WORD_BITS-1:0] word_number;
+  logic [NUMBER_BITS-1:0] word_number;
   // verilator lint_off UNUSEDSIGNAL
-  logic [APERTURE_BITS-1:0] place;  // words have no lowest bits
+  logic [PLACE_BITS-1:0] place;  // words have no lowest bits
   // verilator lint_on UNUSEDSIGNAL
   logic [DATA_BITS-1:0] word_data;
   logic [BYTES-1:0] word_enables;
 
   crosslane_network_words #(
-      .DATA_BITS(DATA_BITS)
+      .DATA_BITS (DATA_BITS),
+      .PLACE_BITS(PLACE_BITS)
   ) words (
       .s_valid (s_rx_valid),
       .s_ready (s_rx_ready),
@@ -246,7 +255,8 @@ module crosslane_network_processor
 
   // --- Links ---------------------------------------------------------------------------------
   localparam int unsigned PUT_BITS = 3 + $clog2(PUT_SLOTS);
-  localparam int unsigned LINK_FROM = 8 + PUT_BITS;  // of the place in the put aperture
+  localparam int unsigned SLOT_FROM = $clog2(put_stride(LONG));
+  localparam int unsigned LINK_FROM = SLOT_FROM + PUT_BITS;  // of the place in the put aperture
   localparam int unsigned LINK_BITS = (LINKS > 1) ? $clog2(LINKS) : 1;
   logic [LINKS-1:0] put_accepted, put_refused, arrived_valid, arrived_ready, frees;
   logic [LINKS-1:0][CHANNELS-1:0][31:0] put_counts;
@@ -282,7 +292,9 @@ module crosslane_network_processor
         .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
         .RETRY_TIMEOUT(RETRY_TIMEOUT),
         .REFRESH(REFRESH),
-        .ROUTED(ROUTED)
+        .ROUTED(ROUTED),
+        .LONG(LONG),
+        .BLOCKS(BLOCKS)
     ) network_link (
         .clk,
         .rst,
@@ -290,6 +302,8 @@ module crosslane_network_processor
         .enable(enable[n] && !resetting),
         .mode(mode[n]),
         .retrain(retrain[n]),
+        .generates(generates[n]),
+        .checks(checks[n]),
         .first_session,
         .resets(reset_i),
         .forget(forget[n]),
@@ -326,8 +340,8 @@ module crosslane_network_processor
         .quiet(link_quiet[n]),
         .word_valid(word_valid && word_ready && word_bar == PUT_BAR && !resetting &&
                     (LINKS == 1 || place[LINK_FROM+:LINK_BITS] == LINK_BITS'(n))),
-        .word_slot(place[LINK_FROM-1:8]),
-        .word_within(place[7:LANE_BITS]),
+        .word_slot(place[LINK_FROM-1:SLOT_FROM]),
+        .word_within(place[SLOT_FROM-1:LANE_BITS]),
         .word_last,
         .word_data,
         .word_enables,
@@ -374,7 +388,9 @@ module crosslane_network_processor
         .state(state[n]),
         .far_channel_datagrams(far_channel_datagrams[n]),
         .lane_counters(lane_counters[n]),
-        .counters(link_counters[n])
+        .counters(link_counters[n]),
+        .checked(checked[n]),
+        .wrong(wrong[n])
     );
   end
 
@@ -406,7 +422,8 @@ module crosslane_network_processor
     crosslane_through #(
         .LINKS(LINKS),
         .LANES(LANES),
-        .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
+        .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
+        .LONG(LONG)
     ) through (
         .forgetting(forgets),
         .clear(through_clear),
@@ -495,7 +512,8 @@ module crosslane_network_processor
       .LINKS(LINKS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
       .CREDIT_SLOTS(CREDIT_SLOTS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) engine (
       .idle(engine_idle),
       .write_valid(engine_valid),
@@ -555,7 +573,8 @@ module crosslane_network_processor
       .DATA_BITS(DATA_BITS),
       .LINKS(LINKS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .MAX_WRITE(MAX_WRITE)
+      .MAX_WRITE(MAX_WRITE),
+      .LONG(LONG)
   ) writer (
       .clk,
       .rst,

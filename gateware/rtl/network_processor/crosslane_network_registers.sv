@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Registers of a network processor (registers/network_processor.rdl). Those of parts that are not
-// here read as 0: tests of links, and without routing the dimensions of a torus.
+// Registers of a network processor (registers/network_processor.rdl). Without routing the
+// dimensions of a torus read as 0.
 
 module crosslane_network_registers
   import crosslane_link_pkg::*;
@@ -12,8 +12,9 @@ module crosslane_network_registers
     parameter int unsigned CREDIT_SLOTS = 64,
     parameter int unsigned GET_SLOTS    = 64,
     parameter int unsigned LANES        = 8,
-    parameter int unsigned LANE_RATE    = 5,    // in units of 0.5 Gb/s
-    parameter bit          ROUTED       = 1'b0
+    parameter int unsigned LANE_RATE    = 5,     // in units of 0.5 Gb/s
+    parameter bit          ROUTED       = 1'b0,
+    parameter bit          LONG         = 1'b0   // datagrams carry 256 B, not 128 B
 ) (
     input logic clk,
     input logic rst,
@@ -30,12 +31,16 @@ module crosslane_network_registers
     output logic [LINKS-1:0] enable,
     output logic [LINKS-1:0][1:0] mode,
     output logic [LINKS-1:0] retrain,
+    output logic [LINKS-1:0] generates,
+    output logic [LINKS-1:0] checks,
     input logic quiet,
     // verilator lint_off UNUSEDSIGNAL
     input network_counters_t counters,
     input port_state_e [LINKS-1:0] state,
     input logic [LINKS-1:0][9:0] far_channel_datagrams,
-    input link_counters_t [LINKS-1:0] link_counters  // not all are readable
+    input link_counters_t [LINKS-1:0] link_counters,  // not all are readable
+    input logic [LINKS-1:0][31:0] checked,
+    input logic [LINKS-1:0][31:0] wrong
     // verilator lint_on UNUSEDSIGNAL
 );
   localparam logic [31:0] ID = 32'h4e4c_5243;
@@ -71,6 +76,8 @@ module crosslane_network_registers
   localparam logic [5:0] AT_RESTARTS = 6'h1c;
   localparam logic [5:0] AT_TIMEOUTS = 6'h20;
   localparam logic [5:0] AT_TRAININGS = 6'h24;
+  localparam logic [5:0] AT_CHECKED = 6'h28;
+  localparam logic [5:0] AT_WRONG = 6'h2c;
 
   logic [11:0] address;
   logic writes, is_link;
@@ -101,6 +108,8 @@ module crosslane_network_registers
           enable[at]  <= access_data[0];
           mode[at]    <= (access_data[5:4] == 2'd3) ? MODE_NORMAL : access_data[5:4];
           retrain[at] <= access_data[16];
+          generates[at] <= access_data[8];
+          checks[at] <= access_data[9];
         end
       end
     end
@@ -108,6 +117,8 @@ module crosslane_network_registers
       counts_address <= '0;
       enable <= '0;
       mode <= '0;
+      generates <= '0;
+      checks <= '0;
       extents <= '0;
       extents_written <= ROUTED;
     end
@@ -136,7 +147,7 @@ module crosslane_network_registers
       AT_ID: word = ID;
       AT_VERSION: word = VERSION;
       AT_SIZES: word = 32'(LINKS) | 32'(GET_SLOTS) << 4 | 32'(CREDIT_SLOTS) << 16;
-      AT_PUT_SIZES: word = 32'(PUT_SLOTS);
+      AT_PUT_SIZES: word = 32'(PUT_SLOTS) | 32'(LONG) << 8;
       AT_STATUS: word = 32'(quiet && !reset_o);
       AT_COUNTS_LOW: word = counts_address[31:0];
       AT_COUNTS_HIGH: word = counts_address[63:32];
@@ -152,11 +163,11 @@ module crosslane_network_registers
   end
 
   // verilator lint_off UNUSEDSIGNAL
-  function automatic logic [31:0] word_of(logic [5:0] at, logic is_enabled, logic [1:0] mode_of,
-                                          port_state_e of, logic [9:0] far,
-                                          link_counters_t of_link);
+  function automatic logic [31:0] word_of(logic [5:0] at, logic [9:0] control, port_state_e of,
+                                          logic [9:0] far, link_counters_t of_link,
+                                          logic [1:0][31:0] of_tests);
     unique case (at)
-      AT_LINK_CONTROL: return 32'(is_enabled) | 32'(mode_of) << 4;
+      AT_LINK_CONTROL: return 32'(control);
       AT_LINK_STATUS:
       return 32'(state_of(
           of
@@ -169,6 +180,8 @@ module crosslane_network_registers
       AT_RESTARTS: return of_link.restarts;
       AT_TIMEOUTS: return of_link.timeouts;
       AT_TRAININGS: return of_link.trainings;
+      AT_CHECKED: return of_tests[0];
+      AT_WRONG: return of_tests[1];
       default: return '0;
     endcase
   endfunction
@@ -180,11 +193,15 @@ module crosslane_network_registers
       if (link_chosen[at]) begin
         link_word |= word_of(
             link_register,
-            enable[at],
-            mode[at],
+            {
+              checks[at], generates[at], 2'd0, mode[at], 3'd0, enable[at]
+            },
             state[at],
             far_channel_datagrams[at],
-            link_counters[at]
+            link_counters[at],
+            {
+              wrong[at], checked[at]
+            }
         );
       end
     end

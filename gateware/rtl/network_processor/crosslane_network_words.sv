@@ -8,10 +8,11 @@ module crosslane_network_words
   import crosslane_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter  int unsigned DATA_BITS = 256,
-    localparam int unsigned BYTES     = DATA_BITS / 8,
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned PLACE_BITS = APERTURE_BITS,  // of a byte in the largest aperture
+    localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned LANE_BITS = $clog2(BYTES),
-    localparam int unsigned WORD_BITS = APERTURE_BITS - LANE_BITS
+    localparam int unsigned WORD_BITS = PLACE_BITS - LANE_BITS
 ) (
     input  logic                        clk,
     input  logic                        rst,
@@ -77,7 +78,7 @@ module crosslane_network_words
       if (s_valid && !flushing) begin
         if (s_first) begin
           word_bar <= s_header.bar;
-          word_number <= s_header.address[APERTURE_BITS-1:LANE_BITS];
+          word_number <= s_header.address[PLACE_BITS-1:LANE_BITS];
           last_be <= s_header.last_be;
         end
         own_drop <= drop;

@@ -6,15 +6,18 @@
 
 module crosslane_network_writes
   import crosslane_pkg::*;
+  import crosslane_link_pkg::payload_bytes;
   import crosslane_network_pkg::*;
 #(
-    parameter  int unsigned DATA_BITS         = 256,
-    parameter  int unsigned LINKS             = 1,
-    parameter  int unsigned CHANNEL_DATAGRAMS = 64,
-    parameter  int unsigned MAX_WRITE         = 256,                        // bytes: 128 to 4096
-    localparam int unsigned COUNTS            = 8 * LINKS,
-    localparam int unsigned SLOT_BITS         = $clog2(CHANNEL_DATAGRAMS),
-    localparam int unsigned POSITION_BITS     = 3 + SLOT_BITS + 7
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned LINKS = 1,
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter int unsigned MAX_WRITE = 256,  // bytes: 128 to 4096
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned COUNTS = 8 * LINKS,
+    localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
+    localparam int unsigned PAYLOAD_BITS = $clog2(payload_bytes(LONG)),
+    localparam int unsigned POSITION_BITS = 3 + SLOT_BITS + PAYLOAD_BITS
 ) (
     input logic clk,
     input logic rst,
@@ -67,8 +70,8 @@ module crosslane_network_writes
   logic [COUNT_BITS-1:0] count_index;
   write_kind_e kind;
   logic [63:0] address, own;
-  logic [7:0] left;  // bytes
-  logic [6:0] from;  // the next byte of the payload
+  logic [  PAYLOAD_BITS:0] left;  // bytes
+  logic [PAYLOAD_BITS-1:0] from;  // the next byte of the payload
   logic [2:0] link, channel;
   logic [8:0] slot;
   write_of_data_t s_data_work;
@@ -97,7 +100,7 @@ module crosslane_network_writes
 
   // --- Its next TLP: up to a multiple of the payload size -------------------------------------
   logic [12:0] most, room;
-  logic [7:0] bytes;  // of the TLP
+  logic [PAYLOAD_BITS:0] bytes;  // of the TLP
   logic [7:0] beat;  // number of the next beat in it
   logic [10:0] offset;  // of the beat's lane 0, from the first double word
   logic last;
@@ -109,7 +112,7 @@ module crosslane_network_writes
       function_i.max_payload
   ) : 13'(MAX_WRITE);
   assign room = most - (13'(address[11:0]) & (most - 1'b1));
-  assign bytes = (13'(left) < room) ? left : 8'(room);
+  assign bytes = (13'(left) < room) ? left : (PAYLOAD_BITS + 1)'(room);
   assign offset = 11'(32'(beat) * BYTES);
   assign last = offset + 11'(BYTES) >= 11'(address[1:0]) + 11'(bytes);
   assign ends = kind == WRITE_DROP || (last && bytes == left);
@@ -142,7 +145,7 @@ module crosslane_network_writes
       beat <= last ? '0 : beat + 1'b1;
       if (last) begin
         address <= address + 64'(bytes);
-        from <= from + 7'(bytes);
+        from <= from + PAYLOAD_BITS'(bytes);
         left <= left - bytes;
       end
       if (ends) busy <= 1'b0;
@@ -154,7 +157,7 @@ module crosslane_network_writes
       link <= s_data_work.link;
       channel <= s_data_work.channel;
       slot <= s_data_work.slot;
-      left <= (s_write.kind == WRITE_NOTIFY) ? 8'd8 : s_data_work.bytes;
+      left <= (PAYLOAD_BITS + 1)'((s_write.kind == WRITE_NOTIFY) ? 9'd8 : s_data_work.bytes);
       own <= {s_notification.bytes, 12'd0, s_notification.outcome, s_notification.token};
       counts_first <= 1'b1;
     end
@@ -162,14 +165,14 @@ module crosslane_network_writes
       busy <= 1'b1;
       kind <= WRITE_COUNT;
       address <= counts_address + 64'({count_index, 2'b00});
-      left <= 8'd4;
+      left <= (PAYLOAD_BITS + 1)'(4);
       own <= 64'(counts[count_index]);
       counts_first <= 1'b0;
     end
     if (takes_write || takes_count) begin
       from <= '0;
       if (takes_write && s_write.kind == WRITE_DATA && s_data_work.is_routed) begin
-        from <= 7'(ROUTING_BYTES);
+        from <= PAYLOAD_BITS'(ROUTING_BYTES);
       end
       beat <= '0;
     end

@@ -8,13 +8,14 @@ module crosslane_put_window
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter  int unsigned DATA_BITS = 256,
-    parameter  int unsigned LANES     = 8,                   // of the link
-    parameter  int unsigned SLOTS     = 8,                   // of a channel: 2 to 32
-    localparam int unsigned BYTES     = DATA_BITS / 8,
-    localparam int unsigned STRIDE    = PUT_STRIDE / BYTES,  // words of a slot
-    localparam int unsigned WITHIN    = $clog2(STRIDE),
-    localparam int unsigned PLACE     = $clog2(SLOTS),
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned LANES = 8,  // of the link
+    parameter int unsigned SLOTS = 8,  // of a channel: 2 to 32
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned BYTES = DATA_BITS / 8,
+    localparam int unsigned STRIDE = put_stride(LONG) / BYTES,  // words of a slot
+    localparam int unsigned WITHIN = $clog2(STRIDE),
+    localparam int unsigned PLACE = $clog2(SLOTS),
     localparam int unsigned SLOT_BITS = 3 + PLACE
 ) (
     input  logic                         clk,
@@ -46,13 +47,17 @@ module crosslane_put_window
     output logic   [  8*LANES-1:0]       m_data
 );
   localparam int unsigned ALL_SLOTS = CHANNELS * SLOTS;
-  localparam int unsigned BEATS = PAYLOAD_BYTES / LANES;
+  localparam int unsigned PAYLOAD = payload_bytes(LONG);
+  localparam int unsigned PUT_BYTES = CONTROL_BYTES + PAYLOAD;
+  localparam int unsigned LENGTH_BITS = $clog2(PAYLOAD) + 1;
+  localparam logic [8:0] FULL = 9'(PAYLOAD);
+  localparam int unsigned BEATS = PAYLOAD / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
   localparam int unsigned COUNT = PLACE + 2;
 
-  // Bytes 0 to 3 of put_control and the lowest of its length.
+  // Bytes 0 to 3 of put_control and its length, of which a datagram keeps less.
   typedef struct packed {
-    logic [7:0]  bytes;
+    logic [8:0]  bytes;
     logic [10:0] unused;
     logic [12:0] index;
     logic        valid;
@@ -62,9 +67,9 @@ module crosslane_put_window
 
   // A datagram that waits for the link; its payload is in its slot.
   typedef struct packed {
-    logic [PLACE-1:0] slot;
-    label_t           label;
-    logic [7:0]       bytes;
+    logic [PLACE-1:0]       slot;
+    label_t                 label;
+    logic [LENGTH_BITS-1:0] bytes;
   } put_t;
 
   logic [DATA_BITS-1:0] payloads[ALL_SLOTS*STRIDE];
@@ -75,7 +80,7 @@ module crosslane_put_window
   // --- In: which bytes of the slot have come -------------------------------------------------
   logic [ALL_SLOTS-1:0] touched;  // else no byte has
   logic [PUT_BYTES-1:0] mask;
-  logic [PAYLOAD_BYTES-1:0] needed;
+  logic [PAYLOAD-1:0] needed;
   control_t control;
   logic part_ends, is_there, is_possible, is_full, ends;
   logic [2:0] word_channel;
@@ -94,17 +99,18 @@ module crosslane_put_window
       for (int unsigned n = 0; n < 4; n++) begin
         if (word_enables[n]) control[8*n+:8] = word_data[8*n+:8];
       end
-      if (word_enables[4]) control.bytes = word_data[39:32];
+      if (word_enables[4]) control.bytes[7:0] = word_data[39:32];
+      if (word_enables[5]) control.bytes[8] = word_data[40];
     end
-    for (int unsigned n = 0; n < PAYLOAD_BYTES; n++) needed[n] = control.bytes > 8'(n);
+    for (int unsigned n = 0; n < PAYLOAD; n++) needed[n] = control.bytes > 9'(n);
   end
 
   // A slot is looked at behind all words of a TLP in it.
   assign part_ends = word_valid && (word_last || word_within == '1);
-  assign is_there = mask[CONTROL_BYTES-1:0] == '1 && (!control.valid || control.bytes > 8'd128 ||
+  assign is_there = mask[CONTROL_BYTES-1:0] == '1 && (!control.valid || control.bytes > FULL ||
       (needed & ~mask[PUT_BYTES-1:CONTROL_BYTES]) == '0);
-  assign is_possible = control.valid && control.bytes != '0 && control.bytes <= 8'd128 &&
-      (control.last || control.bytes == 8'd128);
+  assign is_possible = control.valid && control.bytes != '0 && control.bytes <= FULL &&
+      (control.last || control.bytes == FULL);
   // More than software may have on their way.
   assign is_full = COUNT'(tail[word_channel] - head[word_channel]) == COUNT'(SLOTS);
   assign ends = part_ends && is_there;
@@ -114,11 +120,11 @@ module crosslane_put_window
 
   always_comb begin
     put.slot = word_slot[PLACE-1:0];
-    put.bytes = control.bytes;
+    put.bytes = LENGTH_BITS'(control.bytes);
     put.label.index = control.index;
     put.label.tag = control.tag;
     put.label.kind = KIND_MIDDLE;
-    if (control.last) put.label.kind = (control.bytes == 8'd128) ? KIND_LAST : KIND_SHORT;
+    if (control.last) put.label.kind = (control.bytes == FULL) ? KIND_LAST : KIND_SHORT;
   end
 
   always_ff @(posedge clk) begin
@@ -142,7 +148,7 @@ module crosslane_put_window
   logic [BEAT_BITS-1:0] at, at_1;
   put_t next, sent;
   logic [PLACE-1:0] current_slot;
-  logic [7:0] place;  // of the beat in its slot
+  logic [$clog2(put_stride(LONG))-1:0] place;  // of the beat in its slot
   logic [$clog2(BYTES)-1:0] lane_1;
   logic [DATA_BITS-1:0] word_1;
 
@@ -167,7 +173,7 @@ module crosslane_put_window
   assign next = puts[{index, PLACE'(head[index])}];
   assign current_slot = busy ? sent.slot : next.slot;
   assign current_channel = busy ? channel : index;
-  assign place = 8'(CONTROL_BYTES) + 8'(32'(at) * LANES);
+  assign place = $bits(place)'(CONTROL_BYTES) + $bits(place)'(32'(at) * LANES);
   assign leaves = busy && moves && at == BEAT_BITS'(BEATS - 1);
 
   always_ff @(posedge clk) begin
@@ -180,7 +186,7 @@ module crosslane_put_window
       m_valid <= busy || begins;
       at_1 <= at;
       lane_1 <= place[$clog2(BYTES)-1:0];
-      word_1 <= payloads[{current_channel, current_slot, place[7:$clog2(BYTES)]}];
+      word_1 <= payloads[{current_channel, current_slot, place[$bits(place)-1:$clog2(BYTES)]}];
       if (busy || begins) at <= at + 1'b1;
       if (leaves) busy <= 1'b0;
     end
@@ -199,7 +205,7 @@ module crosslane_put_window
     for (int unsigned n = 0; n < LANES; n++) begin
       if (32'(at_1) * LANES + n >= 32'(sent.bytes)) m_data[8*n+:8] = '0;
     end
-    if (at_1 == '1 && sent.label.kind == KIND_SHORT) m_data[8*LANES-1-:8] = sent.bytes;
+    if (at_1 == '1 && sent.label.kind == KIND_SHORT) m_data[8*LANES-1-:8] = sent.bytes[7:0];
   end
 
   // --- Counts --------------------------------------------------------------------------------

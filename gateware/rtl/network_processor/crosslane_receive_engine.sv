@@ -9,11 +9,12 @@ module crosslane_receive_engine
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter  int unsigned LINKS             = 1,                               // 1 to 8
-    parameter  int unsigned CHANNEL_DATAGRAMS = 64,                              // of a link
-    parameter  int unsigned CREDIT_SLOTS      = 64,
-    parameter  bit          ROUTED            = 1'b0,
-    localparam int unsigned LINK_BITS         = (LINKS > 1) ? $clog2(LINKS) : 1
+    parameter int unsigned LINKS = 1,  // 1 to 8
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,  // of a link
+    parameter int unsigned CREDIT_SLOTS = 64,
+    parameter bit ROUTED = 1'b0,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned LINK_BITS = (LINKS > 1) ? $clog2(LINKS) : 1
 ) (
     input  logic                       clk,
     input  logic                       rst,
@@ -97,7 +98,8 @@ module crosslane_receive_engine
   logic [13:0] asked_datagrams;
 
   crosslane_request_check #(
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG  (LONG)
   ) check (
       .clk,
       .request  (asked),
@@ -206,7 +208,8 @@ module crosslane_receive_engine
   crosslane_receive_waiting #(
       .LINKS(LINKS),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
-      .ROUTED(ROUTED)
+      .ROUTED(ROUTED),
+      .LONG(LONG)
   ) waiting_lists (
       .link    (filters ? state.head.link : came_link),
       .datagram(filters ? head_datagram : came),
@@ -299,40 +302,47 @@ module crosslane_receive_engine
   assign credited = is_accepted && asked.last;
 
   // --- A datagram ----------------------------------------------------------------------------
-  logic is_last, is_abort;
-  logic [7:0] bytes, fits;
+  localparam int unsigned PAYLOAD = payload_bytes(LONG);
+  localparam int unsigned LENGTH_BITS = $clog2(PAYLOAD) + 1;
+  localparam logic [LENGTH_BITS-1:0] ROUTED_FULL = LENGTH_BITS'(PAYLOAD - ROUTING_BYTES);
+  logic is_last, is_abort, aborts;
+  logic [LENGTH_BITS-1:0] bytes, fits;
   progress_of_message_t progress, dropped;
   logic [12:0] run_offset;  // of the datagram in its run, in datagrams
   logic [21:0] room;  // of the run behind it; negative: none
-  logic [19:0] byte_offset;
+  logic [20:0] byte_offset;
   logic is_short, is_routed, is_lost, is_beyond;
 
   assign label = label_t'(came.label);
   assign is_routed = ROUTED && came.is_here;
   assign is_lost = label.kind == KIND_ROUTED && !is_routed;
   assign is_short = label.kind == KIND_SHORT;
-  assign is_last = is_routed ? came.last_byte[7] : label.kind != KIND_MIDDLE;
-  assign is_abort = is_routed ? is_last && bytes == '0 : is_short && came.last_byte == ABORT;
+  assign is_last = !is_routed ? label.kind != KIND_MIDDLE : LONG ? came.mark : came.last_byte[7];
+  assign aborts = LONG ? came.mark : came.last_byte == ABORT;
+  assign is_abort = is_routed ? is_last && bytes == '0 : is_short && aborts;
   always_comb begin
-    bytes = 8'd128;
+    bytes = LENGTH_BITS'(PAYLOAD);
     if (is_short) begin
-      bytes = (came.last_byte == ABORT) ? '0 : (came.last_byte > 8'd127) ? 8'd127 : came.last_byte;
+      bytes = LENGTH_BITS'(came.last_byte);
+      if (aborts) bytes = '0;
+      else if (!LONG && came.last_byte[7]) bytes = LENGTH_BITS'(PAYLOAD - 1);
     end
     if (is_routed) begin
-      bytes = {1'b0, came.last_byte[6:0]};
-      if (bytes > 8'(ROUTED_BYTES)) bytes = 8'(ROUTED_BYTES);
+      bytes = LONG ? LENGTH_BITS'(came.last_byte) : LENGTH_BITS'(came.last_byte[6:0]);
+      if (bytes > ROUTED_FULL) bytes = ROUTED_FULL;
     end
   end
   assign is_beyond = ROUTED && came.is_beyond;
   assign progress = progress_behind(state.progress, label.index, is_beyond, is_last);
   assign dropped = progress_behind(state.dropped, label.index, is_beyond, is_last);
   assign run_offset = label.index - run.index;
-  assign byte_offset = {run_offset, 7'd0} - (is_routed ? {4'd0, run_offset, 3'd0} : '0);
-  assign room = 22'(run.bytes) - {2'd0, byte_offset};
+  assign byte_offset = (LONG ? {run_offset, 8'd0} : {1'b0, run_offset, 7'd0}) -
+      (is_routed ? {5'd0, run_offset, 3'd0} : '0);
+  assign room = 22'(run.bytes) - {1'b0, byte_offset};
   always_comb begin
     fits = bytes;
     if (room[21] || is_beyond) fits = '0;
-    else if (22'(bytes) > room) fits = 8'(room);
+    else if (22'(bytes) > room) fits = LENGTH_BITS'(room);
   end
 
   assign waits_now = step == CAME && !is_lost && !state.is_dropped &&
@@ -350,7 +360,7 @@ module crosslane_receive_engine
           slot: came.slot,
           channel: came.channel,
           link: came_link,
-          bytes: fits
+          bytes: 9'(fits)
       };
   assign notification.token = (step == REFUSES) ? asked.token : state.token;
   assign notification.outcome = outcome;

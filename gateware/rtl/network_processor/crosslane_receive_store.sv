@@ -12,11 +12,12 @@ module crosslane_receive_store
     parameter int unsigned LANES = 8,  // of the link
     parameter int unsigned CHANNEL_DATAGRAMS = 64,  // power of two, 2 to 512
     parameter bit ROUTED = 1'b0,
-    localparam int unsigned BEAT_BITS = $clog2(PAYLOAD_BYTES / LANES),
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES),
     localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
     localparam int unsigned PLACE_BITS = 3 + SLOT_BITS,
     localparam int unsigned THROUGH_BITS = 1 + SLOT_BITS + BEAT_BITS,
-    localparam int unsigned POSITION_BITS = PLACE_BITS + $clog2(PAYLOAD_BYTES)
+    localparam int unsigned POSITION_BITS = PLACE_BITS + $clog2(payload_bytes(LONG))
 ) (
     input  logic                              clk,
     input  logic                              rst,
@@ -29,8 +30,10 @@ module crosslane_receive_store
     input  logic     [      8*LANES-1:0]      beat_data,
     output logic                              has_room,
     input  logic                              delivers,
+    input  logic                              tells,             // this is told to `m_*`
     input  logic     [     CHANNELS-1:0][9:0] delivered,
     input  logic     [     CHANNELS-1:0][9:0] freed,
+    output logic     [    SLOT_BITS-1:0]      slot,              // its place
     // Datagrams delivered.
     output logic                              m_valid,
     input  logic                              m_ready,
@@ -58,7 +61,7 @@ module crosslane_receive_store
   // --- Free places: as they were freed, after all have been used once ------------------------
   (* ram_style = "distributed" *)logic [SLOT_BITS-1:0] free_slots[PLACES];
   logic [ CHANNELS-1:0] all_used;
-  logic [SLOT_BITS-1:0] number, slot;
+  logic [SLOT_BITS-1:0] number;
   logic fits, fits_now;
   logic [9:0] held;
 
@@ -82,11 +85,11 @@ module crosslane_receive_store
 
   // A ring is as wide as what is read; with few bits it may take a beat of the link at a time.
   assign enables  = (LANES < BYTES) ? BYTES'((64'd1 << LANES) - 64'd1) : '1;
-  assign position = {header.channel, slot, 7'(32'(beat_index) * LANES)};
+  assign position = {header.channel, slot, $clog2(payload_bytes(LONG))'(32'(beat_index) * LANES)};
 
   crosslane_byte_ring #(
       .DATA_BITS (DATA_BITS),
-      .SIZE_BYTES(PLACES * PAYLOAD_BYTES)
+      .SIZE_BYTES(PLACES * payload_bytes(LONG))
   ) ring (
       .clk,
       .rst,
@@ -100,14 +103,18 @@ module crosslane_receive_store
   );
 
   // --- Those delivered, in their order -------------------------------------------------------
-  localparam int unsigned ORDER_BITS = ROUTED ? $bits(arrived_t) : NEIGHBOUR_ARRIVED_BITS;
+  localparam int unsigned WHAT_BITS = ROUTED ? UNMARKED_BITS : NEIGHBOUR_ARRIVED_BITS;
+  localparam int unsigned ORDER_BITS = WHAT_BITS + 32'(LONG);  // the mark on top
   logic [ORDER_BITS-1:0] order[PLACES];
   // verilator lint_off UNUSEDSIGNAL
-  arrived_t arrived;  // between neighbours not all of it
+  arrived_t arrived, oldest;  // between neighbours not all of it
   label_t label;  // only its kind
+  long_routing_word_t long_word;  // what differs
   // verilator lint_on UNUSEDSIGNAL
   routing_word_t word;
-  logic [7:0] last_byte;
+  logic [7:0] last_byte, last_now;
+  logic [ORDER_BITS-1:0] order_read;
+  logic ends, is_abort;
   logic [PLACE_BITS:0] head, tail, head_next;
 
   assign label = label_t'(header.label);
@@ -116,29 +123,52 @@ module crosslane_receive_store
     arrived.channel = header.channel;
     arrived.slot = 9'(slot);
     arrived.label = header.label;
-    arrived.last_byte = (beat_valid && beat_index == '1) ? beat_data[8*LANES-1-:8] : last_byte;
+    arrived.last_byte = last_now;
+    arrived.mark = is_abort;
     if (ROUTED && label.kind == KIND_ROUTED) begin
-      arrived.last_byte = {word.is_last, word.bytes};
+      arrived.last_byte = LONG ? long_word.bytes : {word.is_last, word.bytes};
+      arrived.mark = LONG && long_word.is_last;
       arrived.index = word.index[12:0];
-      arrived.is_beyond = word.index[23:13] != '0;
+      arrived.is_beyond = word.index[22:13] != '0 || (!LONG && word.index[23]);
       arrived.source = word.source;
       arrived.destination = word.destination;
     end
+    oldest = $bits(arrived_t)'(WHAT_BITS'(order_read));
+    oldest.mark = LONG && order_read[ORDER_BITS-1];
+  end
+  assign ends = beat_valid && beat_index == '1;
+  assign last_now = ends ? beat_data[8*LANES-1-:8] : last_byte;
+  assign long_word = word;
+  assign order_read = order[head_next[PLACE_BITS-1:0]];
+
+  // The byte before the last one, of a long datagram.
+  if (LONG) begin : g_abort
+    logic [7:0] before_last, before_now;
+    if (LANES > 1) begin : g_same_beat
+      assign before_now = ends ? beat_data[8*LANES-9-:8] : before_last;
+    end else begin : g_beat_before
+      assign before_now = (beat_valid && beat_index == BEAT_BITS'(payload_bytes(
+          LONG
+      ) - 2)) ? beat_data[7:0] : before_last;
+    end
+    always_ff @(posedge clk) before_last <= before_now;
+    assign is_abort = last_now == '0 && before_now == ABORT;
+  end else begin : g_no_abort
+    assign is_abort = 1'b0;
   end
   assign head_next = head + (PLACE_BITS + 1)'(m_valid && m_ready);
 
   always_ff @(posedge clk) begin
-    if (beat_valid && beat_index == '1) last_byte <= beat_data[8*LANES-1-:8];
-    if (delivers) begin
-      order[tail[PLACE_BITS-1:0]] <= ORDER_BITS'(arrived);
+    last_byte <= last_now;
+    if (tells) begin
+      order[tail[PLACE_BITS-1:0]] <= ORDER_BITS'({arrived.mark, WHAT_BITS'(arrived)});
       tail <= tail + 1'b1;
     end
     head <= head_next;
     // A datagram that finds none before it is told at once.
-    m_valid <= head_next != tail || delivers;
-    m_is_coming <= ROUTED && head_next == tail && delivers;
-    m_arrived <= $bits(arrived_t)'(order[head_next[PLACE_BITS-1:0]]);
-    if (head_next == tail) m_arrived <= arrived;
+    m_valid <= head_next != tail || tells;
+    m_is_coming <= ROUTED && head_next == tail && tells;
+    m_arrived <= (head_next == tail) ? arrived : oldest;
     if (rst) begin
       head <= '0;
       tail <= '0;

@@ -8,8 +8,9 @@ module crosslane_receive_waiting
   import crosslane_network_pkg::*;
 #(
     parameter int unsigned LINKS             = 1,
-    parameter int unsigned CHANNEL_DATAGRAMS = 64,   // of a link
-    parameter bit          ROUTED            = 1'b0
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,    // of a link
+    parameter bit          ROUTED            = 1'b0,
+    parameter bit          LONG              = 1'b0   // the marks of datagrams count
 ) (
     input  logic                       clk,
     input  logic                       rst,
@@ -39,7 +40,8 @@ module crosslane_receive_waiting
     logic [20:0] label;
   } kept_t;
   // Between neighbours the link and channel are those of the list.
-  localparam int unsigned KEPT_BITS = ROUTED ? $bits(kept_t) : $bits(kept_t) - 2;
+  localparam int unsigned WHAT_BITS = ROUTED ? $bits(kept_t) : $bits(kept_t) - 2;
+  localparam int unsigned KEPT_BITS = WHAT_BITS + 32'(LONG);  // the mark on top
   localparam int unsigned BEHIND_BITS = ROUTED ? $bits(place_t) : 9;
 
   logic [  KEPT_BITS-1:0] kept  [PLACES];
@@ -72,7 +74,7 @@ module crosslane_receive_waiting
     head_1 <= head;
     head_read <= kept[head_place];
     next_read <= behind[head_place];
-    if (add) kept[place] <= KEPT_BITS'(own_kept);
+    if (add) kept[place] <= KEPT_BITS'({datagram.mark, WHAT_BITS'(own_kept)});
     if (append) behind[tail_place] <= BEHIND_BITS'(own);
     for (int unsigned n = 0; n < LINKS; n++) begin
       waiting[n] <= waiting[n] + 13'(add && link == 3'(n)) - 13'(remove && head.link == 3'(n));
@@ -80,9 +82,10 @@ module crosslane_receive_waiting
     end
   end
 
-  assign head_kept = $bits(kept_t)'(head_read);
+  assign head_kept = $bits(kept_t)'(WHAT_BITS'(head_read));
   always_comb begin
     head_datagram = '0;
+    head_datagram.mark = LONG && head_read[KEPT_BITS-1];
     head_datagram.is_here = head_kept.is_routed;
     head_datagram.is_beyond = head_kept.is_beyond;
     head_datagram.last_byte = head_kept.last_byte;

@@ -6,43 +6,48 @@
 module crosslane_request_check
   import crosslane_network_pkg::*;
 #(
-    parameter bit ROUTED = 1'b0  // routed requests are looked at, else refused elsewhere
+    parameter bit ROUTED = 1'b0,  // routed requests are looked at, else refused elsewhere
+    parameter bit LONG   = 1'b0   // datagrams carry 256 B, not 128 B
 ) (
     input  logic            clk,
     input  request_t        request,
     output logic     [13:0] datagrams,
     output logic            is_bad
 );
+  localparam int unsigned PAYLOAD_BITS = LONG ? 8 : 7;
   logic [13:0] datagrams_1, datagrams_now;
   logic is_full_1, is_full_now;
 
   always_ff @(posedge clk) begin
-    datagrams_1 <= request.bytes[20:7] + 14'(request.bytes[6:0] != '0);
-    is_full_1   <= request.bytes[6:0] == '0;
+    datagrams_1 <= 14'(request.bytes[20:PAYLOAD_BITS]) + 14'(request.bytes[PAYLOAD_BITS-1:0] != '0);
+    is_full_1 <= request.bytes[PAYLOAD_BITS-1:0] == '0;
   end
 
   if (ROUTED) begin : g_routed
-    // Division by 120 = 8 * 15: the factor is (2^24 + 14) / 15, exact for all x of 18 bits.
+    // Division by 120 = 8 * 15: the factor is (2^24 + 14) / 15, exact for all x of 18 bits; by
+    // 248 = 8 * 31: (2^24 + 15) / 31.
+    localparam int unsigned DIVISOR = LONG ? 31 : 15;
+    localparam logic [23:0] FACTOR = LONG ? 24'h08_4211 : 24'h11_1112;
     logic [17:0] eights, eights_1;
-    logic [38:0] product_low_1;  // with bits 15:0 of the factor
+    logic [38:0] product_low_1;  // with the lowest 16 bits of the factor
     // verilator lint_off UNUSEDSIGNAL
     logic [38:0] product;
     // verilator lint_on UNUSEDSIGNAL
     logic [22:0] high_1;
     logic [13:0] whole;
-    logic [ 3:0] rest;
+    logic [$clog2(DIVISOR)-1:0] rest;
     logic odd_1, is_full_routed;
 
     assign eights = request.bytes[20:3];
     always_ff @(posedge clk) begin
-      product_low_1 <= 39'(eights) * 39'h1112;
-      high_1 <= 23'(eights) * 23'h11;
+      product_low_1 <= 39'(eights) * 39'(FACTOR[15:0]);
+      high_1 <= 23'(eights) * 23'(FACTOR[23:16]);
       eights_1 <= eights;
       odd_1 <= request.bytes[2:0] != '0;
     end
     assign product = product_low_1 + {high_1, 16'd0};
     assign whole = product[37:24];
-    assign rest = 4'(eights_1 - 18'(whole) * 18'd15);
+    assign rest = $bits(rest)'(eights_1 - 18'(whole) * 18'(DIVISOR));
     assign is_full_routed = rest == '0 && !odd_1;
     assign datagrams_now = request.routed ? whole + 14'(!is_full_routed) : datagrams_1;
     assign is_full_now = request.routed ? is_full_routed : is_full_1;

@@ -8,12 +8,13 @@ module crosslane_through
   import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
-    parameter  int unsigned LINKS             = 2,
-    parameter  int unsigned LANES             = 8,                              // of a link
-    parameter  int unsigned CHANNEL_DATAGRAMS = 64,
-    localparam int unsigned SLOT_BITS         = $clog2(CHANNEL_DATAGRAMS),
-    localparam int unsigned BEAT_BITS         = $clog2(PAYLOAD_BYTES / LANES),
-    localparam int unsigned POSITION_BITS     = 1 + SLOT_BITS + BEAT_BITS
+    parameter int unsigned LINKS = 2,
+    parameter int unsigned LANES = 8,  // of a link
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,
+    parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
+    localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS),
+    localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES),
+    localparam int unsigned POSITION_BITS = 1 + SLOT_BITS + BEAT_BITS
 ) (
     input  logic                                  clk,
     input  logic                                  rst,

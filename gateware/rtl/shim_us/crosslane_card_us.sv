@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A card behind the UltraScale+ integrated block for PCI Express: engine, reference user circuit
-// and shim. Its ports have the names of the hard block's; a board's top joins them and gives the
-// clock.
+// A card behind the UltraScale+ integrated block for PCI Express, or the Gen3 block of Virtex-7:
+// engine, reference user circuit and shim. Its ports have the names of the UltraScale+ block's; a
+// board's top joins them and gives the clock.
 
 module crosslane_card_us
   import crosslane_pkg::*;
@@ -13,6 +13,7 @@ module crosslane_card_us
     parameter int unsigned CC_TLPS = 1,
     parameter int unsigned RQ_TLPS = 1,
     parameter int unsigned RC_TLPS = 1,
+    parameter bit GEN3 = 0,  // the Gen3 block of Virtex-7: README.md
     // The card: crosslane_card.
     parameter int unsigned H2C = 1,
     parameter int unsigned C2H = 1,
@@ -34,9 +35,9 @@ module crosslane_card_us
     parameter bit PUSH = 0,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
-    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
+    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : GEN3 ? 85 : 88,
     localparam int unsigned CC_USER_BITS = WIDE ? 81 : 33,
-    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62,
+    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : GEN3 ? 60 : 62,
     localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75
 ) (
     input logic clk,  // user_clk
@@ -116,7 +117,8 @@ module crosslane_card_us
       .CQ_TLPS  (CQ_TLPS),
       .CC_TLPS  (CC_TLPS),
       .RQ_TLPS  (RQ_TLPS),
-      .RC_TLPS  (RC_TLPS)
+      .RC_TLPS  (RC_TLPS),
+      .GEN3     (GEN3)
   ) shim (
       .*,
       .function_o(core_function),
@@ -192,5 +194,9 @@ module crosslane_card_us
       .unexpected_completion(),
       .completion_timeout()
   );
+
+  if (GEN3 && TAGS + 4 * (H2C + C2H + PEER) > 64) begin : g_check
+    $error("the Gen3 block has 64 tags, of which each channel has four for its descriptors");
+  end
 
 endmodule

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Connects the engine's TLP streams to the UltraScale+ integrated block for PCI Express (PCIE4):
-// AXI streams RQ, RC, CQ, CC with descriptors in band, DW-aligned. Read first: README.md beside
-// this file. Signals of the hard block keep their names.
+// Connects the engine's TLP streams to the UltraScale+ integrated block for PCI Express (PCIE4), or
+// to the Gen3 block of Virtex-7: AXI streams RQ, RC, CQ, CC with descriptors in band, DW-aligned. Read
+// first: README.md beside this file. Signals of the UltraScale+ block keep their names.
 
 module crosslane_shim_us
   import crosslane_pkg::*;
@@ -14,12 +14,13 @@ module crosslane_shim_us
     parameter int unsigned RQ_TLPS = 1,  // 512 bits: 1, 2
     parameter int unsigned RC_TLPS = 1,  // 256 bits: 1, 2; 512 bits: 1, 2, 4
     parameter bit WIDE_BARS = 1'b0,  // BARs of 64 bits: 0, 2, 4 are the engine's 0, 1, 2
-    parameter logic [9:0] DEVICE_CONTROL = 10'h01e,
+    parameter bit GEN3 = 1'b0,  // the Gen3 block of Virtex-7 (PCIE3), at most 256 bits
+    parameter logic [9:0] DEVICE_CONTROL = GEN3 ? 10'h032 : 10'h01e,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
-    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
+    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : GEN3 ? 85 : 88,
     localparam int unsigned CC_USER_BITS = WIDE ? 81 : 33,
-    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62,
+    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : GEN3 ? 60 : 62,
     localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75
 ) (
     input logic clk,  // user_clk
@@ -61,7 +62,9 @@ module crosslane_shim_us
     output logic [CC_USER_BITS-1:0] s_axis_cc_tuser,
 
     input  logic        user_lnk_up,
-    input  logic [ 7:0] cfg_bus_number,
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic [ 7:0] cfg_bus_number,             // not used with GEN3
+    // verilator lint_on UNUSEDSIGNAL
     input  logic [ 1:0] cfg_max_payload,
     input  logic [ 2:0] cfg_max_read_req,
     // verilator lint_off UNUSEDSIGNAL
@@ -171,9 +174,12 @@ module crosslane_shim_us
       .DATA_BITS(DATA_BITS),
       .CQ_STARTS(CQ_TLPS),
       .RC_STARTS(RC_TLPS),
-      .WIDE_BARS(WIDE_BARS)
+      .WIDE_BARS(WIDE_BARS),
+      .GEN3     (GEN3)
   ) rx (
       .*,
+      .read_begins(s_tx_valid && s_tx_first && s_tx_header.kind == MEMORY_READ),
+      .read_tag(s_tx_header.tag[7:0]),
       .cq_valid(m_axis_cq_tvalid),
       .cq_ready(m_axis_cq_tready),
       .cq_data(m_axis_cq_tdata),
@@ -200,7 +206,8 @@ module crosslane_shim_us
   crosslane_shim_us_tx #(
       .DATA_BITS  (DATA_BITS),
       .RQ_STRADDLE(RQ_TLPS == 2),
-      .CC_STRADDLE(CC_TLPS == 2)
+      .CC_STRADDLE(CC_TLPS == 2),
+      .GEN3       (GEN3)
   ) tx (
       .*,
       .s_valid(s_tx_valid),
@@ -246,6 +253,7 @@ module crosslane_shim_us
       .DEVICE_CONTROL(DEVICE_CONTROL)
   ) settings (
       .*,
+      .cfg_bus_number(GEN3 ? 8'd0 : cfg_bus_number),
       .cfg_bus_master(cfg_function_status[2]),
       .cfg_interrupt_msix_enable(cfg_interrupt_msix_enable[0]),
       .cfg_interrupt_msix_mask(cfg_interrupt_msix_mask[0]),
@@ -257,6 +265,9 @@ module crosslane_shim_us
       || CQ_TLPS > 2 || CC_TLPS > 2 || RQ_TLPS > 2
       || (CQ_TLPS + CC_TLPS + RQ_TLPS > 3 && !WIDE)) begin : g_check
     $error("the hard block has no such straddling at this width");
+  end
+  if (GEN3 && WIDE) begin : g_check_gen3
+    $error("the Gen3 block has at most 256 bits");
   end
 
 endmodule

@@ -11,7 +11,8 @@ module crosslane_shim_us_rx
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned CQ_STARTS = 1,
     parameter int unsigned RC_STARTS = 1,
-    parameter bit WIDE_BARS = 1'b0
+    parameter bit WIDE_BARS = 1'b0,
+    parameter bit GEN3 = 1'b0
 ) (
     input logic clk,
     input logic rst,
@@ -28,6 +29,12 @@ module crosslane_shim_us_rx
     input  logic [DATA_BITS-1:0] rc_data,
     input  logic [RC_STARTS-1:0] rc_starts,
     input  logic                 rc_discontinue,
+
+    // A read that is about to be sent; used with GEN3.
+    // verilator lint_off UNUSEDSIGNAL
+    input logic       read_begins,
+    input logic [7:0] read_tag,
+    // verilator lint_on UNUSEDSIGNAL
 
     input  logic discard,  // the engine is being reset: input is taken and discarded
     output logic between,  // no TLP is partly passed on
@@ -135,6 +142,17 @@ module crosslane_shim_us_rx
   // Including the beat taken now: a TLP that has lost its beginning is dropped whole.
   assign between = (source_valid && free) ? source_last : !holding;
 
+  // The Gen3 block has tags of 6 bits, which tell the reads in flight apart. The two bits above them,
+  // by which the engine tells uses of a tag apart, stay here.
+  logic [7:0] completion_tag;
+  if (GEN3) begin : g_tags
+    (* ram_style = "distributed" *) logic [1:0] above[64];
+    always_ff @(posedge clk) if (read_begins) above[read_tag[5:0]] <= read_tag[7:6];
+    assign completion_tag = {above[c[69:64]], c[69:64]};
+  end else begin : g_tags
+    assign completion_tag = c[71:64];
+  end
+
   tlp_header_t request, completion;
   logic [2:0] bar;
   always_comb begin
@@ -160,8 +178,10 @@ module crosslane_shim_us_rx
     completion.kind = (c[42:32] != '0) ? COMPLETION_DATA : COMPLETION;
     completion.address = {57'd0, c[6:0]};
     completion.length_dw = c[42:32];
-    completion.requester = c[63:48];
-    completion.tag = {2'b00, c[71:64]};
+    // The Gen3 block does not show the function's bus, but has compared it: error code 4 is another
+    // requester's completion.
+    completion.requester = !GEN3 ? c[63:48] : (c[15:12] == 4'd4) ? '1 : '0;
+    completion.tag = {2'b00, completion_tag};
     completion.traffic_class = c[91:89];
     completion.attributes = c[94:92];
     completion.poisoned = c[46] || c_discontinued;

@@ -13,8 +13,9 @@ module crosslane_shim_us_tx
     parameter int unsigned DATA_BITS = 256,
     parameter bit RQ_STRADDLE = 1'b0,
     parameter bit CC_STRADDLE = 1'b0,
+    parameter bit GEN3 = 1'b0,  // sequence numbers of 4 bits, tags of 6
     localparam int unsigned LANES = DATA_BITS / 32,
-    localparam int unsigned RQ_USER_BITS = (DATA_BITS == 512) ? 137 : 62,
+    localparam int unsigned RQ_USER_BITS = (DATA_BITS == 512) ? 137 : GEN3 ? 60 : 62,
     localparam int unsigned CC_USER_BITS = (DATA_BITS == 512) ? 81 : 33
 ) (
     input logic clk,
@@ -49,7 +50,9 @@ module crosslane_shim_us_tx
     output logic [CC_USER_BITS-1:0] cc_user,
 
     input logic [1:0]      number_valid,
-    input logic [1:0][5:0] number,
+    // verilator lint_off UNUSEDSIGNAL
+    input logic [1:0][5:0] number,        // with GEN3 4 bits of each are used
+    // verilator lint_on UNUSEDSIGNAL
 
     output logic [4:0] posted_under_way,     // outstanding numbers
     output logic [4:0] nonposted_under_way,
@@ -92,15 +95,19 @@ module crosslane_shim_us_tx
     else if (valid && ready) partway <= !last;
   end
 
-  // Sequence numbers: bit 5 tells writes from reads, each kind is counted by itself.
-  logic [4:0] posted_sent, posted_back, nonposted_sent, nonposted_back;
-  logic [4:0] posted_next, nonposted_next;
+  // Sequence numbers: the highest bit tells writes from reads, each kind is counted by itself.
+  localparam int unsigned COUNT_BITS = GEN3 ? 3 : 5;
+  typedef logic [COUNT_BITS-1:0] count_t;
+  count_t posted_sent, posted_back, nonposted_sent, nonposted_back;
+  count_t posted_next, nonposted_next, posted_out, nonposted_out;
   logic begin_request, begin_completion;
-  logic [4:0] ahead;  // writes that a completion at CC has to wait for
+  count_t ahead;  // writes that a completion at CC has to wait for
 
-  assign posted_under_way = posted_sent - posted_back;
-  assign nonposted_under_way = nonposted_sent - nonposted_back;
-  assign number_free = (is_write ? posted_under_way : nonposted_under_way) != 5'd31;
+  assign posted_out = posted_sent - posted_back;
+  assign nonposted_out = nonposted_sent - nonposted_back;
+  assign posted_under_way = 5'(posted_out);
+  assign nonposted_under_way = 5'(nonposted_out);
+  assign number_free = (is_write ? posted_out : nonposted_out) != '1;
   assign begin_request = valid && ready && first && rq_now;
   assign begin_completion = valid && ready && first && cc_now;
   always_comb begin
@@ -108,18 +115,18 @@ module crosslane_shim_us_tx
     nonposted_next = nonposted_back;
     // A number that is not outstanding (given up before) is ignored.
     for (int i = 0; i < 2; i++) begin
-      if (number_valid[i] && number[i][5]) begin
-        if (number[i][4:0] - posted_next < posted_sent - posted_next)
-          posted_next = number[i][4:0] + 5'd1;
+      if (number_valid[i] && number[i][COUNT_BITS]) begin
+        if (count_t'(number[i]) - posted_next < posted_sent - posted_next)
+          posted_next = count_t'(number[i]) + 1'b1;
       end
-      if (number_valid[i] && !number[i][5]) begin
-        if (number[i][4:0] - nonposted_next < nonposted_sent - nonposted_next)
-          nonposted_next = number[i][4:0] + 5'd1;
+      if (number_valid[i] && !number[i][COUNT_BITS]) begin
+        if (count_t'(number[i]) - nonposted_next < nonposted_sent - nonposted_next)
+          nonposted_next = count_t'(number[i]) + 1'b1;
       end
     end
   end
 
-  logic [4:0] posted_came, ahead_then;
+  count_t posted_came, ahead_then;
   assign posted_came = posted_next - posted_back;
   // Without Bus Master Enable, and in a reset, requests and maybe their numbers are lost.
   logic give_up;
@@ -127,8 +134,8 @@ module crosslane_shim_us_tx
   assign ahead_then = give_up ? '0 : posted_sent - posted_next;
   assign completion_held = ahead != '0;
   always_ff @(posedge clk) begin
-    if (begin_request && is_write) posted_sent <= posted_sent + 5'd1;
-    if (begin_request && !is_write) nonposted_sent <= nonposted_sent + 5'd1;
+    if (begin_request && is_write) posted_sent <= posted_sent + 1'b1;
+    if (begin_request && !is_write) nonposted_sent <= nonposted_sent + 1'b1;
     posted_back <= give_up ? posted_sent : posted_next;
     nonposted_back <= give_up ? nonposted_sent : nonposted_next;
     // With relaxed ordering it waits only for one before it, which may share its beat.
@@ -153,7 +160,7 @@ module crosslane_shim_us_tx
     s_header.traffic_class,
     1'b0,
     16'd0,
-    s_header.tag[7:0],
+    GEN3 ? {2'b00, s_header.tag[5:0]} : s_header.tag[7:0],
     s_header.requester,
     s_header.poisoned,
     3'd0,
@@ -163,7 +170,7 @@ module crosslane_shim_us_tx
     2'b00
   };
   assign rq_side = {
-    is_write, is_write ? posted_sent : nonposted_sent, s_header.last_be, s_header.first_be
+    6'({is_write, is_write ? posted_sent : nonposted_sent}), s_header.last_be, s_header.first_be
   };
   assign cc_descriptor = {
     1'b0,
@@ -299,7 +306,8 @@ module crosslane_shim_us_tx
       rq_user[7:4] = rq_sides[0][7:4];
       rq_user[11] = rq_abandoned;
       rq_user[27:24] = rq_sides[0][11:8];
-      rq_user[61:60] = rq_sides[0][13:12];
+      // Numbers of 4 bits: these are 0, as the parity in their place.
+      rq_user[RQ_USER_BITS-1-:2] = rq_sides[0][13:12];
       cc_user = '0;
       cc_user[0] = cc_abandoned;
     end

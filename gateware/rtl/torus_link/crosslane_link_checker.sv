@@ -2,7 +2,8 @@
 //
 // Checks datagrams of the pattern, out of the `m_*` of an end (docs/torus-link.md, Pattern): a
 // datagram is wrong unless each word is the one behind the word before it, across datagrams as well,
-// and its label follows that before. The first one after a reset may be any.
+// and its label follows that before. The first one after a reset, or behind `anew`, may be any.
+// Beats of datagrams that do not count, damaged ones and repeats, may come between.
 
 module crosslane_link_checker
   import crosslane_link_pkg::*;
@@ -11,17 +12,18 @@ module crosslane_link_checker
 ) (
     input  logic                 clk,
     input  logic                 rst,
+    input  logic                 anew,
     input  logic                 m_valid,
     input  logic   [        2:0] m_channel,
     input  label_t               m_label,
     input  logic                 m_first,
-    input  logic                 m_last,
+    input  logic                 counts,     // with a datagram's last beat or behind it
     input  logic   [8*LANES-1:0] m_data,
     output logic   [       31:0] right,      // datagrams
     output logic   [       31:0] wrong
 );
   // --- Words ---------------------------------------------------------------------------------
-  logic word_valid, word_first, word_last, is_next;
+  logic word_valid, word_first, is_next;
   logic [31:0] first_word, last_word;  // of this clock: one, or two
   if (LANES == 8) begin : g_two
     assign {last_word, first_word} = m_data;
@@ -52,30 +54,36 @@ module crosslane_link_checker
       end
     end
   end
-  assign word_last = m_last;
 
   // --- Whether they follow each other --------------------------------------------------------
   logic is_known, is_right, right_next, label_fits;
+  logic [31:0] next_word, next_last;  // behind the last word; `wanted`: behind the last datagram
   logic [31:0] wanted;
   logic [12:0] index;
   assign label_fits = m_channel == PATTERN_CHANNEL && m_label.kind == '0 && m_label.tag == '0
                       && (!is_known || m_label.index == index);
-  assign right_next = is_next && (word_first ? label_fits && (!is_known || first_word == wanted)
-                                             : is_right && first_word == wanted);
+  always_comb begin
+    next_last  = next_word;
+    right_next = is_right;
+    if (word_valid) begin
+      next_last = last_word + PATTERN_STEP;
+      right_next = is_next && (word_first ? label_fits && (!is_known || first_word == wanted)
+                                          : is_right && first_word == next_word);
+    end
+  end
 
   always_ff @(posedge clk) begin
-    if (word_valid) begin
-      wanted   <= last_word + PATTERN_STEP;
-      is_right <= right_next;
-      if (word_last) begin
-        is_known <= 1'b1;
-        index <= m_label.index + 1'b1;
-        if (right_next) right <= right + 1'b1;
-        else wrong <= wrong + 1'b1;
-      end
+    next_word <= next_last;
+    is_right  <= right_next;
+    if (counts) begin
+      is_known <= 1'b1;
+      wanted <= next_last;
+      index <= m_label.index + 1'b1;
+      if (right_next) right <= right + 1'b1;
+      else wrong <= wrong + 1'b1;
     end
+    if (rst || anew) is_known <= 1'b0;
     if (rst) begin
-      is_known <= 1'b0;
       right <= '0;
       wrong <= '0;
     end

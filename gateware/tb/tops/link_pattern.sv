@@ -19,11 +19,12 @@ module link_pattern
     output label_t               s_label,
     output logic   [8*LANES-1:0] s_data,
     output logic   [       31:0] sent,
+    input  logic                 anew,
     input  logic                 m_valid,
     input  logic   [        2:0] m_channel,
     input  label_t               m_label,
     input  logic                 m_first,
-    input  logic                 m_last,
+    input  logic                 counts,
     input  logic   [8*LANES-1:0] m_data,
     output logic   [       31:0] right,
     output logic   [       31:0] wrong

@@ -12,7 +12,8 @@ module network_loop
     parameter int unsigned MAX_READ          = 256,
     parameter int unsigned MAX_WRITE         = 128,
     parameter int unsigned LANES             = 8,
-    parameter int unsigned CHANNEL_DATAGRAMS = 8
+    parameter int unsigned CHANNEL_DATAGRAMS = 8,
+    parameter bit          LONG              = 1'b0
 ) (
     input  logic                        clk,
     input  logic                        rst,
@@ -81,6 +82,10 @@ module network_loop
       .MAX_WRITE(MAX_WRITE),
       .LANES(LANES),
       .SYMBOLS(SYMBOLS),
+      .ACKNOWLEDGE_WITHIN(LONG ? 396 : 204),
+      .RETRY_TIMEOUT(LONG ? 1590 : 918),
+      .REFRESH(LONG ? 2910 : 1598),
+      .LONG(LONG),
       .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS)
   ) card (
       .clk,

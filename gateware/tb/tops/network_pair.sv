@@ -19,9 +19,8 @@ module network_pair
     parameter int unsigned QUEUE_DATAGRAMS       = 2,
     parameter int unsigned RETRY_DATAGRAMS       = 32,
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,
-    parameter int unsigned RETRY_TIMEOUT         = 918,
-    parameter int unsigned REFRESH               = 1598
+    parameter bit          LONG                  = 1'b0,
+    parameter bit          BLOCKS                = 1'b0
 ) (
     input logic clk,
     input logic rst,
@@ -69,6 +68,13 @@ module network_pair
     output logic [1:0][2:0] event_link,
     output logic [1:0][$bits(arrived_t)-1:0] event_datagram
 );
+  // Times in clocks, by docs/torus-link.md, Budget. The last term is lanes and cable, both ways.
+  localparam int unsigned FRAME = (payload_bytes(LONG) + OVERHEAD_BYTES) / LANES;
+  localparam int unsigned ROUND_TRIP = (ACKNOWLEDGE_DATAGRAMS + 1) * FRAME + COMMAND_BYTES / LANES +
+      3 + (BLOCKS ? 240 : 98);
+  localparam int unsigned WITHIN = 12 * FRAME;
+  localparam int unsigned REFRESH = 8 * ACKNOWLEDGE_DATAGRAMS * FRAME + 2 * ROUND_TRIP;
+
   logic [1:0] rx_valid, rx_ready, rx_first, rx_last, tx_valid, tx_ready, tx_first, tx_last;
   tlp_header_t [1:0] rx_header, tx_header;
   logic [1:0][DATA_BITS-1:0] rx_data, tx_data;
@@ -86,7 +92,9 @@ module network_pair
   assign tx_ready = {tx_1_ready, tx_0_ready};
 
   logic [1:0][LINKS-1:0] tx_enable, tx_begins_word, rx_clk, rx_rst;
-  logic [1:0][LINKS-1:0][LANES-1:0][10*SYMBOLS-1:0] tx_words, rx_words;
+  localparam int unsigned WORD_BITS = word_bits(BLOCKS, SYMBOLS);
+  localparam int unsigned WORD_CLOCKS = BLOCKS ? 8 : SYMBOLS;
+  logic [1:0][LINKS-1:0][LANES-1:0][WORD_BITS-1:0] tx_words, rx_words;
   logic [1:0][LINKS-1:0][LANES-1:0] rx_detected;
   link_counters_t [1:0][LINKS-1:0] link_counters;
 
@@ -95,7 +103,7 @@ module network_pair
       localparam int unsigned FAR = LINKS - 1 - link;
       for (genvar lane = 0; lane < LANES; lane++) begin : g_line
         link_line #(
-            .SYMBOLS(SYMBOLS),
+            .BITS(WORD_BITS),
             .SEED(16 * link + 2 * lane + n)
         ) lane_line (
             .clk,
@@ -111,9 +119,9 @@ module network_pair
             .received(rx_words[1-n][FAR][lane])
         );
       end
-      logic [$clog2(SYMBOLS)-1:0] phase;
+      logic [$clog2(WORD_CLOCKS)-1:0] phase;
       always_ff @(posedge clk) phase <= tx_begins_word[n][link] ? '0 : phase + 1'b1;
-      assign rx_clk[1-n][FAR] = phase[$clog2(SYMBOLS)-1];
+      assign rx_clk[1-n][FAR] = phase[$clog2(WORD_CLOCKS)-1];
 
       crosslane_reset_pair resets (
           .a_clk  (clk),
@@ -137,9 +145,11 @@ module network_pair
         .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
         .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
         .ACKNOWLEDGE_DATAGRAMS(ACKNOWLEDGE_DATAGRAMS),
-        .ACKNOWLEDGE_WITHIN(ACKNOWLEDGE_WITHIN),
-        .RETRY_TIMEOUT(RETRY_TIMEOUT),
-        .REFRESH(REFRESH)
+        .ACKNOWLEDGE_WITHIN(WITHIN),
+        .RETRY_TIMEOUT(2 * (ROUND_TRIP + WITHIN)),
+        .REFRESH(REFRESH),
+        .LONG(LONG),
+        .BLOCKS(BLOCKS)
     ) node (
         .clk,
         .rst,
@@ -148,6 +158,8 @@ module network_pair
         .enable(enable[n]),
         .mode({LINKS{MODE_NORMAL}}),
         .retrain('0),
+        .generates('0),
+        .checks('0),
         .first_session(first_session[n]),
         .counts_address(counts_address[n]),
         .counts_written(counts_written[n]),
@@ -186,7 +198,9 @@ module network_pair
         .state(state[n]),
         .far_channel_datagrams(),
         .lane_counters(),
-        .link_counters(link_counters[n])
+        .link_counters(link_counters[n]),
+        .checked(),
+        .wrong()
     );
     assign event_is_request[n] = node.engine.takes_request;
     assign event_request[n] = node.engine.request;

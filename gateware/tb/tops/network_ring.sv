@@ -16,7 +16,8 @@ module network_ring
     parameter int unsigned LANES             = 8,
     parameter int unsigned CHANNEL_DATAGRAMS = 8,
     parameter int unsigned QUEUE_DATAGRAMS   = 4,
-    parameter int unsigned NODES             = 16
+    parameter int unsigned NODES             = 16,
+    parameter bit          LONG              = 1'b0
 ) (
     input logic clk,
     input logic rst,
@@ -155,6 +156,10 @@ module network_ring
         .MAX_WRITE(MAX_WRITE),
         .LANES(LANES),
         .SYMBOLS(SYMBOLS),
+        .ACKNOWLEDGE_WITHIN(LONG ? 396 : 204),
+        .RETRY_TIMEOUT(LONG ? 1590 : 918),
+        .REFRESH(LONG ? 2910 : 1598),
+        .LONG(LONG),
         .CHANNEL_DATAGRAMS(CHANNEL_DATAGRAMS),
         .QUEUE_DATAGRAMS(QUEUE_DATAGRAMS),
         .NODES(NODES)

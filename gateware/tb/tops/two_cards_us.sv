@@ -5,11 +5,12 @@
 module two_cards_us #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned RC_TLPS = 1,
+    parameter bit GEN3 = 0,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
-    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
+    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : GEN3 ? 85 : 88,
     localparam int unsigned CC_USER_BITS = WIDE ? 81 : 33,
-    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62,
+    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : GEN3 ? 60 : 62,
     localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75
 ) ();
   // The test drives a card's inputs and reads its outputs here.
@@ -62,6 +63,7 @@ module two_cards_us #(
     crosslane_card_us #(
         .DATA_BITS(DATA_BITS),
         .RC_TLPS(RC_TLPS),
+        .GEN3(GEN3),
         .TAGS(32),
         .STAGING_BYTES(32768),
         .LANE_FIFO(8192),

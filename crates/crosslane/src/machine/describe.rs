@@ -11,11 +11,12 @@ const BRIDGES: u32 = 0x06;
 /// Vendor whose numbers the boards' cores have by default: AMD, formerly Xilinx.
 const BOARD_VENDOR: u16 = 0x10ee;
 /// Subsystem IDs of the boards that `gateware/boards` has a bitstream for, and their names.
-const BOARDS: [(u16, &str); 6] = [
+const BOARDS: [(u16, &str); 7] = [
     (0xa050, "u50"),
     (0xa250, "u250"),
     (0xc118, "vcu118"),
     (0xc705, "kc705"),
+    (0xc709, "vc709"),
     (0xf100, "litefury"),
     (0xf200, "nitefury"),
 ];

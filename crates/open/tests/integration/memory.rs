@@ -19,6 +19,7 @@ fn names_of_memory_are_read_and_written() {
         ("mem:4096", DeviceName::Memory(4096), "mem:4K"),
         ("mem:12288", DeviceName::Memory(12_288), "mem:12K"),
         ("mem:1024M", DeviceName::Memory(1 << 30), "mem:1G"),
+        ("mem:1GiB", DeviceName::Memory(1 << 30), "mem:1G"),
         ("mem:2T", DeviceName::Memory(2 << 40), "mem:2T"),
         ("file:/dev/dax0.0", DeviceName::File("/dev/dax0.0".into()), "file:/dev/dax0.0"),
         ("file:a:b", DeviceName::File("a:b".into()), "file:a:b"),
@@ -30,11 +31,11 @@ fn names_of_memory_are_read_and_written() {
     }
     for (text, why) in [
         ("mem:", "the size is missing, as in mem:1G"),
-        ("mem:G", "the size is missing, as in mem:1G"),
+        ("mem:G", "G is not a size; write 64M, 64MiB or 67108864"),
         ("mem:0", "a card's memory has at least one page"),
         ("mem:5000", "5000 B are not a multiple of a page, 4096 B"),
-        ("mem:1GB", "GB is not a unit of a size: K, M, G and T are"),
-        ("mem:-1", "-1 is not a unit of a size: K, M, G and T are"),
+        ("mem:1GB", "1000000000 B are not a multiple of a page, 4096 B"),
+        ("mem:-1", "-1 is not a size; write 64M, 64MiB or 67108864"),
         ("mem:99999999T", "no machine has 99999999T of memory"),
         ("file:", "the path of the file is missing"),
         ("null:0", "nothing follows the colon of null:"),

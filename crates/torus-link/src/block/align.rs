@@ -70,12 +70,10 @@ impl Lane {
     /// Takes 66 bits; returns whether the lane was aligned before them.
     fn take(&mut self, line: Option<Block>) -> bool {
         let was_aligned = self.is_aligned && line.is_some();
-        let bits =
-            line.map_or(0, |block| u128::from(block.header) | u128::from(block.payload) << 2);
+        let bits = line.map_or(0, Block::bits);
         let here = self.before >> self.place | bits << (BLOCK_BITS - self.place);
         self.before = bits;
-        let block = Block { header: here as u8 & 3, payload: (here >> 2) as u64 };
-        let content = self.descrambler.decode(block);
+        let content = self.descrambler.decode(Block::from_bits(here));
         self.was = self.last;
         self.last = content.ok().filter(|_| was_aligned);
         let is_beginning = matches!(self.last, Some(Content::Control([SET_BYTE, ..])));

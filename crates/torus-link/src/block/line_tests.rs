@@ -49,8 +49,7 @@ fn lines(rows: &[[Content; LANES]], delays: [usize; LANES]) -> [Vec<bool>; LANES
         let mut scrambler = Scrambler::new(lane as u64 * 0x9e37_79b9);
         let mut line = vec![false; delays[lane]];
         for row in rows {
-            let block = scrambler.encode(row[lane]);
-            let bits = u128::from(block.header) | u128::from(block.payload) << 2;
+            let bits = scrambler.encode(row[lane]).bits();
             line.extend((0..BLOCK_BITS).map(|at| bits >> at & 1 != 0));
         }
         line
@@ -68,7 +67,7 @@ fn events(rows: &[[Content; LANES]], delays: [usize; LANES]) -> (Vec<Event>, usi
         for (word, line) in words.iter_mut().zip(&lines) {
             let part = &line[at * BLOCK_BITS..(at + 1) * BLOCK_BITS];
             let bits = part.iter().rev().fold(0, |bits: u128, bit| bits << 1 | u128::from(*bit));
-            *word = Some(Block { header: bits as u8 & 3, payload: (bits >> 2) as u64 });
+            *word = Some(Block::from_bits(bits));
         }
         match aligner.take(&words).blocks {
             None => without += 1,

@@ -142,9 +142,9 @@ fn gets_of_network_processors_reach_the_ceiling() {
     assert_eq!((flow["gets_compared"].as_u64(), flow["gets_wrong"].as_u64()), (Some(8), Some(0)));
 }
 
-/// Returns the typical time of messages of 64 B from fpga1 to fpga2, over verilated links.
-fn message_time(way: SendWay) -> Picoseconds {
-    let lab = Lab::load("nget:crosslane").unwrap().with_engines(EngineKind::Rtl);
+/// Returns the typical time of messages from fpga1 to fpga2.
+fn message_time(lab: &str, engine: EngineKind, bytes: u64, way: SendWay) -> Picoseconds {
+    let lab = Lab::load(lab).unwrap().with_engines(engine);
     let run = CheckedRun::new(&lab, 1).unwrap();
     let simulation = run.simulation();
     let program = async {
@@ -158,7 +158,7 @@ fn message_time(way: SendWay) -> Picoseconds {
         let (from, to) = (open(0).await?, open(1).await?);
         from.links_up(Picoseconds::from_ms(10)).await?;
         to.links_up(Picoseconds::from_ms(10)).await?;
-        let options = OneWayOptions::new(64, way).with_rounds(4);
+        let options = OneWayOptions::new(bytes, way).with_rounds(4);
         Ok::<_, Reason>(one_way(&from, &to, Direction::Up(0), &options).await?)
     };
     let measured = run.run("messages", program).unwrap().value;
@@ -168,8 +168,36 @@ fn message_time(way: SendWay) -> Picoseconds {
 
 #[test]
 fn messages_reach_a_neighbours_memory_in_time() {
-    let [put, get] = [SendWay::Put, SendWay::Get].map(message_time);
+    let time = |way| message_time("nget:crosslane", EngineKind::Rtl, 64, way);
+    let [put, get] = [SendWay::Put, SendWay::Get].map(time);
     assert!(put < MOST_PUT && get < MOST_GET, "put {put:?}, get {get:?}");
+}
+
+/// Most that the lanes and the gateware add to a message's time in the model
+/// (`docs/network-processor.md`, *Time of a message*).
+const MOST_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(140);
+
+#[test]
+fn long_datagrams_are_those_of_the_model() {
+    for way in [SendWay::Put, SendWay::Get] {
+        // A full datagram, and a short one behind it.
+        for bytes in [256, 260] {
+            let time = |engine| message_time("nget:long", engine, bytes, way);
+            let (model, gateware) = (time(EngineKind::Model), time(EngineKind::Rtl));
+            let added = gateware - model;
+            assert!(added < MOST_BESIDE_MODEL, "{way:?} of {bytes} B: {gateware}, {model}");
+        }
+    }
+    let arguments = "bench nget --lab nget:long --node fpga1 -n 16 --size 16K -k 64";
+    let mut model = json_of(&format!("{arguments} --json"));
+    let (model, gateware) = (model["scenarios"][0].take(), scenario_on_gateware(arguments));
+    let [model, gateware] = [&model, &gateware].map(|scenario| &scenario["flows"][0]);
+    for what in ["datagrams", "gets_compared", "gets_wrong"] {
+        assert_eq!(model[what], gateware[what], "{what}");
+    }
+    assert_eq!((gateware["gets_compared"].as_u64(), &gateware["gets_wrong"]), (Some(8), &0.into()));
+    let rates = [model, gateware].map(|flow| number(&flow["bytes_per_second"]));
+    assert!((rates[1] / rates[0] - 1.0).abs() < MOST_OF_RATE, "{rates:?}");
 }
 
 #[test]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# VC709. Lanes, reference clock and perst_n: taxi, 2f2fe72, src/eth/example/VC709/fpga/syn/pcie.xdc, and
+# DEMO_VC709_ImageNet_Classifier of JohnsonZ-microe, 98bd9fe, pcieio.xdc, which agree. Lights: gpio.xdc of taxi and riffa,
+# 6ff69de, VC709_Gen2x8If128.xdc, which agree. Configuration: FPGA_NTP_SERVER of Netnod, 4619437,
+# ntps_vc709_pcie/constr/ntps_top_constr.xdc. The guide (UG887) was not at hand.
+
+set_property PACKAGE_PIN Y4 [get_ports {pcie_rx_p[0]}]
+set_property PACKAGE_PIN AA6 [get_ports {pcie_rx_p[1]}]
+set_property PACKAGE_PIN AB4 [get_ports {pcie_rx_p[2]}]
+set_property PACKAGE_PIN AC6 [get_ports {pcie_rx_p[3]}]
+set_property PACKAGE_PIN AD4 [get_ports {pcie_rx_p[4]}]
+set_property PACKAGE_PIN AE6 [get_ports {pcie_rx_p[5]}]
+set_property PACKAGE_PIN AF4 [get_ports {pcie_rx_p[6]}]
+set_property PACKAGE_PIN AG6 [get_ports {pcie_rx_p[7]}]
+set_property PACKAGE_PIN Y3 [get_ports {pcie_rx_n[0]}]
+set_property PACKAGE_PIN AA5 [get_ports {pcie_rx_n[1]}]
+set_property PACKAGE_PIN AB3 [get_ports {pcie_rx_n[2]}]
+set_property PACKAGE_PIN AC5 [get_ports {pcie_rx_n[3]}]
+set_property PACKAGE_PIN AD3 [get_ports {pcie_rx_n[4]}]
+set_property PACKAGE_PIN AE5 [get_ports {pcie_rx_n[5]}]
+set_property PACKAGE_PIN AF3 [get_ports {pcie_rx_n[6]}]
+set_property PACKAGE_PIN AG5 [get_ports {pcie_rx_n[7]}]
+set_property PACKAGE_PIN W2 [get_ports {pcie_tx_p[0]}]
+set_property PACKAGE_PIN AA2 [get_ports {pcie_tx_p[1]}]
+set_property PACKAGE_PIN AC2 [get_ports {pcie_tx_p[2]}]
+set_property PACKAGE_PIN AE2 [get_ports {pcie_tx_p[3]}]
+set_property PACKAGE_PIN AG2 [get_ports {pcie_tx_p[4]}]
+set_property PACKAGE_PIN AH4 [get_ports {pcie_tx_p[5]}]
+set_property PACKAGE_PIN AJ2 [get_ports {pcie_tx_p[6]}]
+set_property PACKAGE_PIN AK4 [get_ports {pcie_tx_p[7]}]
+set_property PACKAGE_PIN W1 [get_ports {pcie_tx_n[0]}]
+set_property PACKAGE_PIN AA1 [get_ports {pcie_tx_n[1]}]
+set_property PACKAGE_PIN AC1 [get_ports {pcie_tx_n[2]}]
+set_property PACKAGE_PIN AE1 [get_ports {pcie_tx_n[3]}]
+set_property PACKAGE_PIN AG1 [get_ports {pcie_tx_n[4]}]
+set_property PACKAGE_PIN AH3 [get_ports {pcie_tx_n[5]}]
+set_property PACKAGE_PIN AJ1 [get_ports {pcie_tx_n[6]}]
+set_property PACKAGE_PIN AK3 [get_ports {pcie_tx_n[7]}]
+
+set_property PACKAGE_PIN AB8 [get_ports refclk_p]
+set_property PACKAGE_PIN AB7 [get_ports refclk_n]
+create_clock -name refclk -period 10.000 [get_ports refclk_p]
+
+set_property -dict {PACKAGE_PIN AV35 IOSTANDARD LVCMOS18 PULLUP true} [get_ports perst_n]
+set_false_path -from [get_ports perst_n]
+
+set_property -dict {PACKAGE_PIN AM39 IOSTANDARD LVCMOS18 SLEW SLOW} [get_ports {led[0]}]
+set_property -dict {PACKAGE_PIN AN39 IOSTANDARD LVCMOS18 SLEW SLOW} [get_ports {led[1]}]
+set_property -dict {PACKAGE_PIN AR37 IOSTANDARD LVCMOS18 SLEW SLOW} [get_ports {led[2]}]
+set_false_path -to [get_ports {led[*]}]
+
+set_property CFGBVS GND [current_design]
+set_property CONFIG_VOLTAGE 1.8 [current_design]
+set_property CONFIG_MODE BPI16 [current_design]
+set_property BITSTREAM.CONFIG.BPI_SYNC_MODE Type1 [current_design]
+set_property BITSTREAM.CONFIG.EXTMASTERCCLK_EN DIV-1 [current_design]
+set_property BITSTREAM.CONFIG.UNUSEDPIN PULLDOWN [current_design]
+set_property BITSTREAM.GENERAL.COMPRESS TRUE [current_design]
