@@ -5,7 +5,8 @@
 
 module fifo_properties #(
     parameter int unsigned WIDTH = 4,
-    parameter int unsigned DEPTH = 4
+    parameter int unsigned DEPTH = 4,
+    parameter bit REGISTERED = 0
 ) (
     input logic             clk,
     input logic             rst,
@@ -22,7 +23,8 @@ module fifo_properties #(
 
   crosslane_fifo #(
       .WIDTH(WIDTH),
-      .DEPTH(DEPTH)
+      .DEPTH(DEPTH),
+      .REGISTERED(REGISTERED)
   ) fifo (
       .*
   );

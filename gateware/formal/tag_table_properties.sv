@@ -4,24 +4,27 @@
 // requester is done with it, whatever completions arrive: none, too many, bad ones, of other uses,
 // and whenever its time-out expires. Each read is told once as no longer open, given up or not. One
 // tag, chosen by the solver, is followed. Its requester takes a free tag and is done with it once,
-// as crosslane_reads ensures.
+// as crosslane_reads ensures. With AHEAD the table sees the tag of each event a clock before it.
 
 module tag_table_properties
   import crosslane_pkg::*;
   import crosslane_reads_pkg::*;
 #(
     parameter int unsigned TAG_BITS = 2,
-    parameter int unsigned USE_BITS = 6
+    parameter int unsigned USE_BITS = 6,
+    parameter bit AHEAD = 0
 ) (
     input logic                       clk,
     input logic                       rst,
     input function_t                  function_i,
     input logic        [         5:0] tick,
+    input logic                       initialising,
     input logic                       begin_valid,
     input logic        [TAG_BITS-1:0] begin_tag,
     input logic        [USE_BITS-1:0] begin_use,
     input logic        [        12:0] begin_bytes,
     input logic        [         6:0] begin_low,
+    input logic        [TAG_BITS-1:0] next_tag,
     input logic                       event_valid,
     input tag_event_e                 event_kind,
     input logic        [         9:0] event_tag,
@@ -57,11 +60,13 @@ module tag_table_properties
       .USE_BITS(USE_BITS),
       .POSITION_BITS(POSITION_BITS),
       .TICK_BITS(6),
-      .TIMEOUT_TICKS(5)
+      .TIMEOUT_TICKS(5),
+      .AHEAD(AHEAD)
   ) dut (
       .clk,
       .function_i,
       .tick,
+      .initialising,
       .begin_valid,
       .begin_tag,
       .begin_use,
@@ -69,6 +74,7 @@ module tag_table_properties
       .begin_bytes,
       .begin_low,
       .begin_channel(1'b0),
+      .next_tag,
       .event_valid,
       .event_kind,
       .event_tag,
@@ -100,7 +106,8 @@ module tag_table_properties
 
   // The followed tag: whether it is initialised, used, its requester done with it, and its read
   // without an end.
-  logic is_prepared, is_known, is_used, is_done, is_open, is_ours, begins, gives_up;
+  logic is_prepared, is_known, is_used, is_done, is_open, is_ours, begins, gives_up, has_begun;
+  logic [TAG_BITS-1:0] tag_before;
   logic [2:0] state;
   logic [USE_BITS-1:0] number;
   assign is_ours = event_valid && tag == followed;
@@ -117,6 +124,8 @@ module tag_table_properties
   always_ff @(posedge clk) begin
     is_reset <= 1'b1;
     followed_before <= followed;
+    tag_before <= next_tag;
+    has_begun <= begins;
     if (begins) is_prepared <= 1'b1;
     if (is_ours && event_kind == EVENT_INITIALISE) is_known <= 1'b1;
     if (begins && is_known) begin
@@ -132,6 +141,7 @@ module tag_table_properties
       if (is_ours && no_longer_open) is_open <= 1'b0;
     end
     if (rst) begin
+      has_begun <= 1'b0;
       is_prepared <= 1'b0;
       is_known <= 1'b0;
       is_used <= 1'b0;
@@ -146,6 +156,24 @@ module tag_table_properties
       assume (rst);
     end else if (!rst) begin
       assume (followed == followed_before);
+      // Tags are initialised one by one, each with its event in the next clock.
+      assume (!initialising || (begin_valid && begin_tag == next_tag && !(begins && is_known)));
+      assume (!begins || is_known || initialising);
+      assert (!is_known || is_prepared);
+      if (AHEAD) begin
+        assume (tag == tag_before);
+        assume (!gives_up || !has_begun);
+        // The table shows the followed tag as it is, or as it was before a read that has just begun.
+        if (tag == followed) begin
+          assert (dut.condition == dut.conditions[followed]);
+          assert (dut.progress == dut.progresses[followed]);
+          if (is_prepared) begin
+            if (!has_begun) assert (dut.read == dut.reads[followed]);
+            else if (!is_known) assert (dut.read.number == number);
+            else assert (dut.read.number + 1'b1 == number && dut.state == ANSWERED);
+          end
+        end
+      end
       // As crosslane_completion_intake decodes them: a refusal has no data.
       assume (!event_completion.refused || !event_completion.well_formed);
       assume (event_completion.refusal == ERROR_NONE || !event_completion.well_formed);

@@ -22,14 +22,17 @@ from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 # Files of a proof, from the gateware's folder.
 FOLDER = "build/formal"
 
-# Module, clocks checked from reset, clocks of the induction (0: none).
+# Module with parameters, clocks checked from reset, clocks of the induction (0: none).
 PROOFS = [
     ("fifo", 12, 4),
+    ("fifo -G REGISTERED=1", 12, 4),
     ("skid", 8, 2),
     ("peer_credit", 5, 2),
     ("arbiter", 10, 3),
     ("tag_lists", 8, 3),
+    ("tag_lists -G FETCHERS=2", 8, 3),
     ("tag_table", 6, 2),
+    ("tag_table -G AHEAD=1", 6, 2),
     ("link_sender", 5, 1),
     ("link_receiver", 6, 1),
     ("link_elastic", 8, 2),
@@ -60,13 +63,15 @@ def clocks_of(induction: int) -> str:
 @pytest.mark.parametrize(("name", "clocks", "induction"), PROOFS)
 def test_properties_hold(name, clocks, induction):
     (GATEWARE / FOLDER).mkdir(parents=True, exist_ok=True)
+    name, *settings = name.split(maxsplit=1)
     top = f"{name}_properties"
     paths = sources(GATEWARE / "formal" / f"{top}.sv")
     files = " ".join(str(path.relative_to(GATEWARE)) for path in paths)
-    model = f"{FOLDER}/{top}.smt2"
+    settings = " ".join(settings)
+    model = f"{FOLDER}/{top}{settings.replace(' ', '')}.smt2"
     script = (
-        f"read_slang --threads 1 -DFORMAL --top {top} {files}; prep -top {top} -flatten; "
-        f"{clocks_of(induction)}; memory_map -formal; "
+        f"read_slang --threads 1 -DFORMAL --top {top} {settings} {files}; "
+        f"prep -top {top} -flatten; {clocks_of(induction)}; memory_map -formal; "
         f"setundef -anyseq -undriven; opt -fast; dffunmap; write_smt2 -wires {model}"
     )
     steps = f"{clocks} {induction}"
@@ -76,7 +81,7 @@ def test_properties_hold(name, clocks, induction):
     begun_s = processor_s()
     prove(script, top, model, clocks, induction)
     SPENT.run_s += processor_s() - begun_s
-    cache.remember(key, f"{top} {steps}")
+    cache.remember(key, f"{top} {settings} {steps}")
 
 
 def prove(script: str, top: str, model: str, clocks: int, induction: int) -> None:

@@ -67,7 +67,7 @@ LEVELS = [
     )
     for name, module, widths, parameters, family, limits in [
         ("bare core", "crosslane_bare", WIDTHS, {}, SERIES_7, {64: 10, 256: 10}),
-        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7, {64: 11, 256: 11}),
+        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7, {64: 10, 256: 10}),
         ("ring engine 1+1 with streams", "crosslane_engine_axis", WIDTHS, STREAMS, SERIES_7, {}),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, SERIES_7, {}),
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE, {}),

@@ -311,7 +311,7 @@ async def restart_at_any_moment(dut):
     bench = await begin(dut)
     seed = bench.seed
     middles = 0
-    for case in range(36):
+    for case in range(72):
         bench.sink = seed.choice([0.2, 1.0])
         bench.supply = seed.choice([0.5, 1.0])
         bench.settings["payload"] = seed.choice([0, 16])
@@ -523,9 +523,18 @@ async def commands_count_nowhere(dut):
 
 
 @pytest.mark.parametrize(
-    ("kind", "data_bits"),
-    [*((C2H, bits) for bits in widths(64, 512)), *((PEER, bits) for bits in widths(256))],
+    ("kind", "data_bits", "short_paths"),
+    [
+        *((C2H, bits, 1) for bits in widths(64, 512)),
+        *((C2H, bits, 0) for bits in widths(128)),
+        *((PEER, bits, 1) for bits in widths(256)),
+    ],
 )
-def test_writer(kind, data_bits):
-    parameters = {"KIND": f"2'd{kind}", "DATA_BITS": data_bits, "MAX_WRITE": 1024}
+def test_writer(kind, data_bits, short_paths):
+    parameters = {
+        "KIND": f"2'd{kind}",
+        "DATA_BITS": data_bits,
+        "MAX_WRITE": 1024,
+        "SHORT_PATHS": short_paths,
+    }
     simulate(__file__, "writer_on_stream", parameters, environment={"KIND": str(kind)})

@@ -88,7 +88,7 @@ module crosslane_descriptors
   // Posted and not requested, as of the doorbell a clock earlier: right while `is_checked`. More than
   // the largest ring has cannot be posted.
   logic [LEFT_BITS-1:0] left, left_unasked, left_asked;
-  logic take_up, is_taken, ask, ask_table, ask_ring, line_is_next;
+  logic take_up, is_taken, was_taken, none_ahead, ask, ask_table, ask_ring, line_is_next;
   logic [31:0] next_doorbell;
   logic queue_valid, queue_ready, push_line, push_table, push_ring, push_command, push_fault;
   logic [LAST_BITS-1:0] asked, fetch_last;  // less one: with ask; of the fetch that is worked out
@@ -99,19 +99,23 @@ module crosslane_descriptors
   assign left_unasked = LEFT_BITS'(settings.doorbell) - LEFT_BITS'(requested);
   assign left_asked = LEFT_BITS'(settings.doorbell) + ~LEFT_BITS'(requested) - LEFT_BITS'(asked);
   assign take_up = descriptor_valid && descriptor_ready && !descriptor.command;
+  // Whether one is taken up is known late in the clock: it is taken off `ahead` a clock later.
   assign is_taken = take_up && descriptor.error == ERROR_NONE;
+  assign none_ahead = ahead == AHEAD_BITS'(was_taken);
 
   always_ff @(posedge clk) begin
     if (ask) requested <= requested + 32'(asked) + 1'b1;
     if (line_is_next) requested <= next_doorbell;
     left <= ask ? left_asked : left_unasked;
-    if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!is_taken);
-    else if (is_taken) ahead <= ahead - 1'b1;
+    was_taken <= is_taken;
+    if (ask) ahead <= ahead + AHEAD_BITS'(asked) + AHEAD_BITS'(!was_taken);
+    else if (was_taken) ahead <= ahead - 1'b1;
     if (line_is_next) ahead <= AHEAD_BITS'(1);
     if (rst || settings.restart) begin
       requested <= '0;
       left <= LEFT_BITS'(settings.doorbell);
       ahead <= '0;
+      was_taken <= 1'b0;
     end
   end
 
@@ -165,8 +169,9 @@ module crosslane_descriptors
   logic [TABLE_READ_CLOCKS-1:0] table_coming;
   descriptor_t table_descriptor;
 
-  assign ask_table   = from_table && !halted && left != '0 && ahead < AHEAD_BITS'(DEPTH);
-  assign table_take  = ask_table;
+  assign ask_table   = from_table && !halted && left != '0 &&
+                       ahead < AHEAD_BITS'(DEPTH) + AHEAD_BITS'(was_taken);
+  assign table_take = ask_table;
   assign table_index = 10'(requested & (TABLE_ENTRIES - 1));
   always_ff @(posedge clk) begin
     table_coming <= {table_coming[TABLE_READ_CLOCKS-2:0], ask_table};
@@ -183,18 +188,23 @@ module crosslane_descriptors
 
   // --- Ring ----------------------------------------------------------------------------------
   // A fetch ends where the ring ends, and at a multiple of the longest read. Counts `until_*`
-  // are less one: those up to a power of two are the bits of a position below it, inverted.
+  // are less one: those up to a power of two are the bits of a position below it, inverted. A stop
+  // behind the longest fetch is as good as one at its end.
   localparam int unsigned ENTRY_BITS = $clog2(MAX_RING_ENTRIES);
   localparam int unsigned READ_BITS = 12 - $clog2(RING_DESCRIPTOR_BYTES);  // descriptors, a read
   localparam int unsigned SIZE_BITS = $clog2(RING_DESCRIPTOR_BYTES);
   localparam logic [12:0] OWN_MOST = 13'(MAX_READ);
   typedef logic [LAST_BITS-1:0] last_t;
   logic [12:0] most;
-  logic [ENTRY_BITS-1:0] last_entry, first, until_end, until_stop;
-  logic [READ_BITS-1:0] longest, until_boundary;
+  logic [ENTRY_BITS-1:0] last_entry, first;
+  logic [ READ_BITS-1:0] longest;
   logic [BATCH_BITS-1:0] wanted;
-  last_t until_left, until_fetch;  // of the fetch
-  logic [63:0] next_address;
+  // The nearer of both stops, worked out a clock before: of `requested`, and of what it becomes when
+  // the fetch is taken, which is known late in that clock.
+  last_t until_stop_unasked, until_stop_asked;
+  logic was_asked;
+  last_t until_stop, until_left, until_fetch;
+  logic [63:0] ring, next_address;
   logic fetch_waits;
 
   assign most = size_bytes(function_i.max_read_request);
@@ -203,17 +213,32 @@ module crosslane_descriptors
     longest <= READ_BITS'((((most < OWN_MOST) ? most : OWN_MOST) >> SIZE_BITS) - 13'd1);
   end
   assign first = ENTRY_BITS'(requested) & last_entry;
-  assign until_end = ~ENTRY_BITS'(requested) & last_entry;
-  assign next_address = {settings.ring[63:6], 6'd0} + 64'({first, SIZE_BITS'(0)});
-  assign until_boundary = ~next_address[SIZE_BITS+:READ_BITS] & longest;
+  assign ring = {settings.ring[63:6], 6'd0};
+  assign next_address = ring + 64'({first, SIZE_BITS'(0)});
+
+  function automatic last_t stop_after(input logic [ENTRY_BITS-1:0] position);
+    logic [ENTRY_BITS-1:0] until_end;
+    logic [READ_BITS-1:0] place, until_boundary;
+    last_t end_last, boundary_last;
+    until_end = ~position & last_entry;
+    place = ring[SIZE_BITS+:READ_BITS] + READ_BITS'(position & last_entry);
+    until_boundary = ~place & longest;
+    end_last = (until_end > ENTRY_BITS'(last_t'('1))) ? '1 : last_t'(until_end);
+    boundary_last = (until_boundary > READ_BITS'(last_t'('1))) ? '1 : last_t'(until_boundary);
+    return (end_last < boundary_last) ? end_last : boundary_last;
+  endfunction
+
+  always_ff @(posedge clk) begin
+    until_stop_unasked <= stop_after(ENTRY_BITS'(requested));
+    until_stop_asked <= stop_after(ENTRY_BITS'(requested) + ENTRY_BITS'(fetch_last) + 1'b1);
+    was_asked <= ask_ring;
+  end
 
   always_comb begin
     wanted = (left >= LEFT_BITS'(BATCH)) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
     until_left = last_t'(wanted - 1'b1);
-    // The nearer stop is found beside the number that is left.
-    until_stop = (until_end < ENTRY_BITS'(until_boundary)) ? until_end :
-                                                             ENTRY_BITS'(until_boundary);
-    until_fetch = (until_stop < ENTRY_BITS'(until_left)) ? last_t'(until_stop) : until_left;
+    until_stop = was_asked ? until_stop_asked : until_stop_unasked;
+    until_fetch = (until_stop < until_left) ? until_stop : until_left;
   end
 
   // A fetch is worked out in one clock and offered in the next ones.
@@ -227,8 +252,8 @@ module crosslane_descriptors
     if (!fetch_waits) begin
       fetch_address <= next_address;
       fetch_last <= until_fetch;
-      fetch_waits <= from_ring && !halted && left != '0 &&
-                     AHEAD_BITS'(ahead) + AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH);
+      fetch_waits <= from_ring && !halted && left != '0 && AHEAD_BITS'(ahead) +
+                     AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH) + AHEAD_BITS'(was_taken);
     end else if (fetch_ready || halted) begin
       fetch_waits <= 1'b0;
     end
@@ -281,7 +306,7 @@ module crosslane_descriptors
 
     assign line_taken = line_valid && line_write.whole && running && from_ring &&
                         !settings.packets && !settings.card_memory && line.posted == next_doorbell;
-    assign line_is_next = line_taken && settings.doorbell == requested && ahead == '0 &&
+    assign line_is_next = line_taken && settings.doorbell == requested && none_ahead &&
                           !fault_waits && !fault_pushed;
     assign push_line = line_checked && !overposted;
 
@@ -364,7 +389,8 @@ module crosslane_descriptors
 
   crosslane_fifo #(
       .WIDTH(QUEUE_BITS),
-      .DEPTH(DEPTH)
+      .DEPTH(DEPTH),
+      .REGISTERED(1)
   ) queue (
       .clk,
       .rst(rst || settings.restart || stopped),
@@ -378,7 +404,7 @@ module crosslane_descriptors
   );
 
   assign posted = from_command ? (command_valid || descriptor_valid) :
-                                 (settings.doorbell != requested || ahead != '0);
+                                 (settings.doorbell != requested || !none_ahead);
 
   always_ff @(posedge clk) begin
     if (push_ring && queue_ready) fetched <= fetched + 1'b1;

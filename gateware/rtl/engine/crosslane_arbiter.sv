@@ -112,28 +112,27 @@ module crosslane_arbiter
   end
 
   // --- Out -----------------------------------------------------------------------------------
-  // Gates and one wide OR: a field that a source ties to 0 costs nothing.
+  // Gates and one wide OR: a field that a source ties to 0 costs nothing. A TLP's header is taken
+  // with its first beat and stays: its path does not wait for whether there is a holder.
   tlp_header_t header;
   logic [DATA_BITS-1:0] data;
 
   always_comb begin
-    header = chosen[0] ? s_answer_header : '0;
+    header = (s_answer_valid && room_i.completion) ? s_answer_header : '0;
     data   = chosen[0] ? s_answer_data : '0;
     for (int unsigned n = 0; n < SOURCES; n++) begin
-      if (chosen[n+1]) begin
-        header |= s_header[n];
-        data |= s_data[n];
-      end
+      if (next[n]) header |= s_header[n];
+      if (chosen[n+1]) data |= s_data[n];
     end
   end
 
   always_ff @(posedge clk) begin
     if (is_free) begin
-      m_tx_valid  <= has_beat;
-      m_tx_first  <= !is_within;
-      m_tx_last   <= ends;
-      m_tx_header <= header;
-      m_tx_data   <= data;
+      m_tx_valid <= has_beat;
+      m_tx_first <= !is_within;
+      m_tx_last  <= ends;
+      if (!is_within) m_tx_header <= header;
+      m_tx_data <= data;
     end
     if (rst) m_tx_valid <= 1'b0;
   end

@@ -34,6 +34,9 @@ module crosslane_completion_intake
     input  logic                        inject_valid,
     input  tag_event_e                  inject_event,
     input  logic        [ TAG_BITS-1:0] inject_tag,
+    // verilator lint_off UNUSEDSIGNAL
+    output logic        [ TAG_BITS-1:0] next_tag,          // of event_tag, a clock before
+    // verilator lint_on UNUSEDSIGNAL
     // A clock later: events ...
     output logic                        event_valid,
     output tag_event_e                  event_kind,
@@ -55,6 +58,8 @@ module crosslane_completion_intake
   assign s_ready = !(between && hold);
   assign take = s_valid && s_ready;
   assign inject_ready = between && !take;
+  assign next_tag = (take && s_first) ? s_header.tag[TAG_BITS-1:0] :
+                    inject_ready ? inject_tag : event_tag[TAG_BITS-1:0];
 
   completion_t completion;
   logic [12:0] span, needed;

@@ -90,6 +90,9 @@ module crosslane_read_answers
   tag_event_e inject_event, event_kind;
   logic event_valid;
   logic [9:0] event_tag;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [TAG_BITS-1:0] next_tag;
+  // verilator lint_on UNUSEDSIGNAL
   completion_t event_completion;
   logic beat_valid, beat_first, beat_last, beat_aborted, is_told;
   logic [DATA_BITS-1:0] beat_data;
@@ -131,6 +134,7 @@ module crosslane_read_answers
       .inject_valid,
       .inject_event,
       .inject_tag,
+      .next_tag,
       .event_valid,
       .event_kind,
       .event_tag,
@@ -159,11 +163,13 @@ module crosslane_read_answers
       .USE_BITS     (USE_BITS),
       .POSITION_BITS(POSITION_BITS),
       .TICK_BITS    (TICK_BITS),
-      .TIMEOUT_TICKS(TIMEOUT_TICKS)
+      .TIMEOUT_TICKS(TIMEOUT_TICKS),
+      .AHEAD        (FETCHERS > 0)
   ) table_i (
       .clk,
       .function_i,
       .tick(time_i[TICK_SHIFT+:TICK_BITS]),
+      .initialising,
       .begin_valid(begin_valid || initialising),
       .begin_tag(initialising ? inject_tag : begin_tag),
       .begin_use(initialising ? '1 : begin_use),
@@ -171,6 +177,7 @@ module crosslane_read_answers
       .begin_bytes,
       .begin_low,
       .begin_channel,
+      .next_tag,
       .event_valid,
       .event_kind,
       .event_tag,

@@ -50,10 +50,20 @@ module crosslane_read_faults
     address <= addresses[tag];
   end
 
-  // The lowest first.
+  // The lowest first. Beside fetchers, a channel's failure is taken a clock later: the fetchers' comes
+  // late, and does not wait for it.
+  logic [REQUESTERS-1:0] comes;
+  if (FETCHERS > 0) begin : g_fetchers
+    logic [H2C-1:0] was_failed;
+    always_ff @(posedge clk) was_failed <= failed[H2C-1:0];
+    assign comes = {failed[REQUESTERS-1:H2C], was_failed};
+  end else begin : g_no_fetchers
+    assign comes = failed;
+  end
   always_comb begin
     for (int unsigned n = 0; n < REQUESTERS; n++) begin
-      failed_ready[n] = step == IDLE && failed[n] && (failed & REQUESTERS'((1 << n) - 1)) == '0;
+      failed_ready[n] = step == IDLE && failed[n] && comes[n] &&
+                        (comes & REQUESTERS'((1 << n) - 1)) == '0;
     end
   end
   assign fault_valid = (step == SHOW) ? requester : '0;
@@ -65,7 +75,7 @@ module crosslane_read_faults
         good <= failed_good;
         fault_error <= error_e'({1'b0, failed_error});
         requester <= failed_ready;
-        if (failed != '0) step <= LOOK_UP;
+        if (failed_ready != '0) step <= LOOK_UP;
       end
       LOOK_UP: step <= ADD;
       ADD: begin

@@ -146,7 +146,8 @@ module crosslane_read_order
   assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
 
   always_ff @(posedge clk) begin
-    arrived_valid <= news != '0;
+    // News of none are harmless, and a comparison of them comes late.
+    arrived_valid <= !forget && !clear && (is_known || inline_news != '0);
     arrived_bytes <= news;
     if (is_done) told <= '0;
     else if (is_known) told <= answer.good;

@@ -126,47 +126,70 @@ module crosslane_read_requests
   assign begin_address = fetch_has_turn ? fetch_address[fetcher] : read_address[channel];
   assign begin_bytes = fetch_has_turn ? fetch_bytes[fetcher] : read_bytes[channel];
 
-  function automatic tlp_header_t request(
-      input logic [63:0] address, input logic [12:0] bytes, input logic [TAG_BITS-1:0] tag,
-      input logic [USE_BITS-1:0] use_number, input logic relaxed);
+  typedef struct packed {
+    logic [63:0] address;
+    logic [12:0] bytes;
+    logic [TAG_BITS-1:0] tag;
+    logic [USE_BITS-1:0] number;
+    logic relaxed;
+  } read_t;
+
+  function automatic tlp_header_t request(input read_t read);
     tlp_header_t header;
+    logic [1:0] low;
+    low = read.address[1:0];
     header = '0;
     header.kind = MEMORY_READ;
-    header.address = {address[63:2], 2'b00};
-    header.length_dw = length_dw(address[1:0], bytes);
-    header.first_be = first_enables(address[1:0], bytes);
-    header.last_be = (header.length_dw == 11'd1) ? 4'd0 : last_enables(address[1:0], bytes);
+    header.address = {read.address[63:2], 2'b00};
+    header.length_dw = length_dw(low, read.bytes);
+    header.first_be = first_enables(low, read.bytes);
+    header.last_be = (header.length_dw == 11'd1) ? 4'd0 : last_enables(low, read.bytes);
     header.requester = function_i.routing_id;
     // Without extended tags the use number is not sent: only the tag.
-    header.tag = (TAG_BITS < 8 && function_i.extended_tags) ? 10'({use_number, tag}) : 10'(tag);
-    header.attributes[RELAXED_ORDERING] = relaxed && function_i.relaxed_ordering;
+    header.tag = (TAG_BITS < 8 && function_i.extended_tags) ? 10'({read.number, read.tag}) :
+                                                              10'(read.tag);
+    header.attributes[RELAXED_ORDERING] = read.relaxed && function_i.relaxed_ordering;
     header.bar = NO_BAR;
     return header;
   endfunction
 
-  tlp_header_t fetch_header, data_header;
+  read_t data_read, fetch_read, m_fetch_read;
   always_comb begin
-    fetch_header =
-        request(fetch_address[fetcher], fetch_bytes[fetcher], fetch_tag, fetch_use, 1'b0);
-    data_header = request(read_address[channel], read_bytes[channel], data_tag, data_use,
-                          read_relaxed[channel]);
+    data_read = '{
+        address: read_address[channel],
+        bytes: read_bytes[channel],
+        tag: data_tag,
+        number: data_use,
+        relaxed: read_relaxed[channel]
+    };
+    fetch_read = '{
+        address: fetch_address[fetcher],
+        bytes: fetch_bytes[fetcher],
+        tag: fetch_tag,
+        number: fetch_use,
+        relaxed: 1'b0
+    };
   end
+  always_comb m_fetch_header = request(m_fetch_read);
 
   // Beside fetchers there are many sources at the arbiter. Then a read has two registers: that one of
-  // them is empty is known without the arbiter, and a read can begin in each clock.
+  // them is empty is known without the arbiter, and a read can begin in each clock. Its length comes
+  // late: the header is made behind them.
   if (FETCHERS > 0) begin : g_two
     for (genvar h = 0; h < H2C; h++) begin : g_request
+      read_t m_read;
+      always_comb m_h2c_header[h] = request(m_read);
       crosslane_skid #(
-          .WIDTH($bits(tlp_header_t))
-      ) request (
+          .WIDTH($bits(read_t))
+      ) waiting (
           .clk,
           .rst,
           .s_valid(read_ready[h]),
           .s_ready(request_ready[h]),
-          .s_data (data_header),
+          .s_data (data_read),
           .m_valid(m_h2c_valid[h]),
           .m_ready(m_h2c_ready[h]),
-          .m_data (m_h2c_header[h])
+          .m_data (m_read)
       );
     end
   end else begin : g_one
@@ -176,20 +199,19 @@ module crosslane_read_requests
         if (m_h2c_ready[h]) m_h2c_valid[h] <= 1'b0;
         if (read_ready[h]) begin
           m_h2c_valid[h]  <= 1'b1;
-          m_h2c_header[h] <= data_header;
+          m_h2c_header[h] <= request(data_read);
         end
       end
       if (rst) m_h2c_valid <= '0;
     end
   end
 
-  // Fetches do not follow each other at once: one register, empty for a clock.
+  // Fetches do not follow each other at once: one register, empty for a clock. While it is empty it
+  // shows the one that could begin.
   always_ff @(posedge clk) begin
     if (m_fetch_ready) m_fetch_valid <= 1'b0;
-    if (fetch_begins) begin
-      m_fetch_valid  <= 1'b1;
-      m_fetch_header <= fetch_header;
-    end
+    if (!m_fetch_valid) m_fetch_read <= fetch_read;
+    if (fetch_begins) m_fetch_valid <= 1'b1;
     if (rst) m_fetch_valid <= 1'b0;
   end
 endmodule

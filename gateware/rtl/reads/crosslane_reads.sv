@@ -232,7 +232,7 @@ module crosslane_reads
   logic [H2C-1:0] done, done_chosen, done_ready;
   logic [H2C-1:0][TAG_BITS-1:0] oldest_tag;
   logic [H2C-1:0][USE_BITS-1:0] oldest_use;
-  logic freed_before, fetch_done;
+  logic fetch_done, freed_before;
   logic [TAG_BITS-1:0] fetch_oldest_tag;
   logic [USE_BITS-1:0] fetch_oldest_use;
 
@@ -254,19 +254,22 @@ module crosslane_reads
   );
 
   // --- Freed tags --------------------------------------------------------------------------------
-  // By an event, a clock later; else by a requester that has received all of its read.
-  logic free_valid, done_free;
-  logic [TAG_BITS-1:0] freed_tag, free_tag;
-  logic [USE_BITS-1:0] freed_use, free_use;
+  // By an event, a clock later; else by a channel that has received all of its read. A fetcher's own
+  // come beside them: whether there is one is known late in the clock, and no channel waits for it.
+  logic fetch_freed, free_valid, done_free;
+  logic [TAG_BITS-1:0] freed_tag, fetch_freed_tag, free_tag;
+  logic [USE_BITS-1:0] freed_use, fetch_freed_use, free_use;
   logic [H2C_BITS-1:0] done_channel;
 
   always_ff @(posedge clk) begin
     freed_before <= freed && !rst;
     freed_tag <= tag;
-    freed_use <= tag_use;
+    freed_use <= tag_use + 1'b1;
+    fetch_freed <= fetch_done && !rst;
+    {fetch_freed_tag, fetch_freed_use} <= {fetch_oldest_tag, fetch_oldest_use};
   end
 
-  assign done_free = !freed_before && !fetch_done && done != '0;
+  assign done_free = !freed_before && done != '0;
   crosslane_turn #(
       .COUNT(H2C)
   ) done_turn (
@@ -280,10 +283,9 @@ module crosslane_reads
   assign done_ready = done_free ? done_chosen : '0;
 
   always_ff @(posedge clk) begin
-    free_valid <= (freed_before || fetch_done || done_free) && !rst;
+    free_valid <= (freed_before || done_free) && !rst;
     if (freed_before) {free_tag, free_use} <= {freed_tag, freed_use};
-    else if (fetch_done) {free_tag, free_use} <= {fetch_oldest_tag, fetch_oldest_use};
-    else {free_tag, free_use} <= {oldest_tag[done_channel], oldest_use[done_channel]};
+    else {free_tag, free_use} <= {oldest_tag[done_channel], oldest_use[done_channel] + 1'b1};
   end
 
   crosslane_tag_lists #(
@@ -297,7 +299,10 @@ module crosslane_reads
       .extended_tags(function_i.extended_tags),
       .free_valid,
       .free_tag,
-      .free_use     (free_use + 1'b1),
+      .free_use,
+      .fetched_valid(fetch_freed),
+      .fetched_tag  (fetch_freed_tag),
+      .fetched_use  (fetch_freed_use + 1'b1),
       .data_valid   (data_tag_valid),
       .data_take    (data_begins),
       .data_tag,

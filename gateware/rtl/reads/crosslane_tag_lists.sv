@@ -21,6 +21,12 @@ module crosslane_tag_lists
     input  logic                     free_valid,
     input  logic [     TAG_BITS-1:0] free_tag,
     input  logic [     USE_BITS-1:0] free_use,
+    // Another of a fetcher, in a clock in which the one above is of none.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                     fetched_valid,
+    input  logic [     TAG_BITS-1:0] fetched_tag,
+    input  logic [     USE_BITS-1:0] fetched_use,
+    // verilator lint_on UNUSEDSIGNAL
     // The next tag for data.
     output logic                     data_valid,
     input  logic                     data_take,
@@ -78,26 +84,30 @@ module crosslane_tag_lists
     (* ram_style = "distributed" *)
     logic [USE_BITS+LIST_BITS-1:0] memory[1 << (FETCHER_BITS + LIST_BITS)];
     logic [FETCHERS-1:0][LIST_BITS:0] heads, tails;
-    logic [TAG_BITS-1:0] free_list;
+    logic [TAG_BITS-1:0] back_tag, back_list;
+    logic [USE_BITS-1:0] back_use;
     logic [LIST_BITS-1:0] place, next_tag;
-    assign free_list = free_tag >> LIST_BITS;
+    logic comes_back;
+    assign comes_back = fetched_valid || (free_valid && is_fetch);
+    assign {back_use, back_tag} = fetched_valid ? {fetched_use, fetched_tag} : {free_use, free_tag};
+    assign back_list = back_tag >> LIST_BITS;
 
     always_comb begin
       place = '0;
       for (int unsigned f = 0; f < FETCHERS; f++) begin
         fetch_valid[f] = heads[f] != tails[f];
-        if (32'(free_list) == f) place = tails[f][LIST_BITS-1:0];
+        if (32'(back_list) == f) place = tails[f][LIST_BITS-1:0];
       end
     end
     assign {fetch_use, next_tag} = memory[{fetcher, heads[fetcher][LIST_BITS-1:0]}];
     assign fetch_tag = TAG_BITS'({fetcher, next_tag});
 
     always_ff @(posedge clk) begin
-      if (free_valid && is_fetch) begin
-        memory[{free_list[FETCHER_BITS-1:0], place}] <= {free_use, free_tag[LIST_BITS-1:0]};
+      if (comes_back) begin
+        memory[{back_list[FETCHER_BITS-1:0], place}] <= {back_use, back_tag[LIST_BITS-1:0]};
       end
       for (int unsigned f = 0; f < FETCHERS; f++) begin
-        if (free_valid && is_fetch && 32'(free_list) == f) tails[f] <= tails[f] + 1'b1;
+        if (comes_back && 32'(back_list) == f) tails[f] <= tails[f] + 1'b1;
         if (fetch_take && 32'(fetcher) == f) heads[f] <= heads[f] + 1'b1;
       end
       if (rst) begin
@@ -105,6 +115,14 @@ module crosslane_tag_lists
         tails <= '0;
       end
     end
+`ifndef SYNTHESIS
+    always_ff @(posedge clk) begin
+      if (!rst) begin
+        assert (!fetched_valid || !free_valid || !is_fetch)
+        else $error("two tags of fetchers at once");
+      end
+    end
+`endif
   end else begin : g_no_fetchers
     assign fetch_valid = '0;
     assign fetch_tag   = '0;

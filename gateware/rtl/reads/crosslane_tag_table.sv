@@ -20,6 +20,7 @@ module crosslane_tag_table
     parameter int unsigned POSITION_BITS = 16,
     parameter int unsigned TICK_BITS = 10,
     parameter int unsigned TIMEOUT_TICKS = 200,
+    parameter bit AHEAD = 0,
     localparam int unsigned REQUESTERS = H2C + FETCHERS,
     localparam int unsigned H2C_BITS = (H2C > 1) ? $clog2(H2C) : 1
 ) (
@@ -30,6 +31,9 @@ module crosslane_tag_table
     // verilator lint_on UNUSEDSIGNAL
     input  logic        [    TICK_BITS-1:0] tick,
     // A read begins; or, after reset, a tag is set up.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic                            initialising,      // used with AHEAD only
+    // verilator lint_on UNUSEDSIGNAL
     input  logic                            begin_valid,
     input  logic        [     TAG_BITS-1:0] begin_tag,
     input  logic        [     USE_BITS-1:0] begin_use,
@@ -37,7 +41,10 @@ module crosslane_tag_table
     input  logic        [             12:0] begin_bytes,
     input  logic        [              6:0] begin_low,         // address, bits 6:0
     input  logic        [     H2C_BITS-1:0] begin_channel,
-    // An event.
+    // An event. Its tag stands in next_tag a clock before, and stays for `aborted`.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic        [     TAG_BITS-1:0] next_tag,          // used with AHEAD only
+    // verilator lint_on UNUSEDSIGNAL
     input  logic                            event_valid,
     input  tag_event_e                      event_kind,
     input  logic        [              9:0] event_tag,
@@ -107,14 +114,11 @@ module crosslane_tag_table
   (* ram_style = "distributed" *) logic [$bits(progress_t)-1:0] progresses[ENTRIES];
 
   read_t read, begun;
-  condition_t condition, next_condition;
+  condition_t next_condition;
   progress_t progress, next_progress;
   logic condition_write, progress_write;
 
   assign tag = event_tag[TAG_BITS-1:0];
-  assign read = reads[tag];
-  assign condition = conditions[tag];
-  assign progress = progresses[tag];
   assign tag_use = read.number;
   assign channel = (H2C > 1) ? read.channel : '0;
 
@@ -158,6 +162,35 @@ module crosslane_tag_table
         (function_i.extended_tags ? {2'b00, read.number[WIRE_USE_BITS-1:0]} : '0);
   end else begin : g_no_uses
     assign is_this_use = event_tag[9:8] == '0;
+  end
+
+  // --- Entry of the tag ------------------------------------------------------------------------
+  condition_t condition;
+
+  if (AHEAD) begin : g_ahead
+    condition_t seen_condition, own_condition;
+    progress_t seen_progress, own_progress;
+    logic is_same, condition_follows, progress_follows;
+
+    assign is_same = tag == next_tag;
+    always_ff @(posedge clk) begin
+      read <= reads[next_tag];
+      // The table is written in this clock, and in no other one is a tag without a use read.
+      if (initialising) read.number <= '1;
+      seen_condition <= conditions[next_tag];
+      seen_progress <= progresses[next_tag];
+      // The change comes late in the clock: it is chosen behind the registers.
+      own_condition <= next_condition;
+      own_progress <= next_progress;
+      condition_follows <= condition_write && is_same;
+      progress_follows <= progress_write && is_same;
+    end
+    assign condition = condition_follows ? own_condition : seen_condition;
+    assign progress  = progress_follows ? own_progress : seen_progress;
+  end else begin : g_at_once
+    assign read = reads[tag];
+    assign condition = conditions[tag];
+    assign progress = progresses[tag];
   end
 
   // --- State of the tag, and its change ----------------------------------------------------------

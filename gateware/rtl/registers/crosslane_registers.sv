@@ -73,7 +73,7 @@ module crosslane_registers
   // --- Accesses --------------------------------------------------------------------------------
   logic access_valid, access_write, access_wait;
   logic [15:2] access_address;
-  logic [31:0] access_data, read_data, block_data, next_block_data;
+  logic [31:0] access_data, read_data;
 
   crosslane_register_access #(
       .DATA_BITS(DATA_BITS),
@@ -304,15 +304,29 @@ module crosslane_registers
   end
 
   // --- Read data -------------------------------------------------------------------------------
+  // Each block has a register: none of them is near all others. The core alone has few.
+  localparam int unsigned BLOCKS = 3 + CHANNELS + LANE_PLACES;
+  logic [BLOCKS-1:0][31:0] shown_data, block_data;
+
   always_comb begin
-    next_block_data = msix_read;
-    if (is_global) next_block_data |= global_data;
-    if (is_user) next_block_data |= user_data;
-    for (int n = 0; n < CHANNELS; n++) if (is_channel[n]) next_block_data |= channel_data[n];
-    for (int n = 0; n < LANE_PLACES; n++) if (is_lane[n]) next_block_data |= lane_data[n];
+    shown_data = '0;
+    shown_data[0] = msix_read;
+    if (is_global) shown_data[1] = global_data;
+    if (is_user) shown_data[2] = user_data;
+    for (int n = 0; n < CHANNELS; n++) if (is_channel[n]) shown_data[3+n] = channel_data[n];
+    for (int n = 0; n < LANE_PLACES; n++) if (is_lane[n]) shown_data[3+CHANNELS+n] = lane_data[n];
+    if (BARE) begin
+      for (int n = 1; n < BLOCKS; n++) begin
+        shown_data[0] |= shown_data[n];
+        shown_data[n] = '0;
+      end
+    end
   end
-  always_ff @(posedge clk) block_data <= next_block_data;
-  assign read_data = block_data | table_data[0] | table_data[1];
+  always_ff @(posedge clk) block_data <= shown_data;
+  always_comb begin
+    read_data = table_data[0] | table_data[1];
+    for (int n = 0; n < BLOCKS; n++) read_data |= block_data[n];
+  end
 
 `ifndef SYNTHESIS
   if (VECTORS > 31 || LANES > 16 || H2C < 1 || H2C > 4 || C2H > 4 || PEER > 4) begin : g_parameters

@@ -99,7 +99,8 @@ module crosslane_byte_ring #(
   logic [DATA_BITS-1:0] banks;
 
   for (genvar bank = 0; bank < BYTES; bank++) begin : g_bank
-    (* ram_style = "block" *) logic [7:0] memory[DEPTH];
+    // A byte that is written in the clock of its reading is not among those that the window is for.
+    (* ram_style = "block", no_rw_check *) logic [7:0] memory[DEPTH];
     logic [WORD_BITS-1:0] write_at, read_at;
     logic [7:0] read_byte;
     // A bank before the position's lane holds the next word. (The last bank never does.)

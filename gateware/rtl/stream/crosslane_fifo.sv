@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// A FIFO in distributed memory whose oldest entry is always visible.
+// A FIFO in distributed memory whose oldest entry is always visible. REGISTERED: it is in a register
+// too, for paths that begin with it; else nothing differs.
 
 module crosslane_fifo #(
     parameter int unsigned WIDTH = 32,
     parameter int unsigned DEPTH = 16,  // a power of two, from 2
+    parameter bit REGISTERED = 0,
     localparam int unsigned INDEX_BITS = $clog2(DEPTH)
 ) (
     input  logic                clk,
@@ -22,8 +24,6 @@ module crosslane_fifo #(
 
   assign count   = tail - head;
   assign s_ready = !count[INDEX_BITS];
-  assign m_valid = tail != head;
-  assign m_data  = memory[head[INDEX_BITS-1:0]];
 
   always_ff @(posedge clk) begin
     if (s_valid && s_ready) begin
@@ -35,6 +35,21 @@ module crosslane_fifo #(
       head <= '0;
       tail <= '0;
     end
+  end
+
+  if (REGISTERED) begin : g_register
+    logic [INDEX_BITS-1:0] next;
+    logic has_next;
+    assign next = head[INDEX_BITS-1:0] + 1'b1;
+    assign has_next = count[INDEX_BITS:1] != '0;
+    always_ff @(posedge clk) begin
+      m_valid <= (s_valid && s_ready) || has_next || (m_valid && !m_ready);
+      if (m_ready || !m_valid) m_data <= has_next ? memory[next] : s_data;
+      if (rst) m_valid <= 1'b0;
+    end
+  end else begin : g_memory
+    assign m_valid = tail != head;
+    assign m_data  = memory[head[INDEX_BITS-1:0]];
   end
 
 `ifndef SYNTHESIS

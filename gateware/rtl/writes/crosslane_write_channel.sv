@@ -214,7 +214,8 @@ module crosslane_write_channel
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .SHORT_PATHS(1)
   ) writer (
       .clk,
       .rst,

@@ -6,9 +6,10 @@
 module crosslane_write_heads
   import crosslane_pkg::*;
 #(
-    parameter kind_e       KIND      = KIND_C2H,
-    parameter int unsigned DATA_BITS = 256,
-    parameter bit          PACKETS   = 0
+    parameter kind_e       KIND       = KIND_C2H,
+    parameter int unsigned DATA_BITS  = 256,
+    parameter bit          PACKETS    = 0,
+    parameter bit          REGISTERED = 0          // the queue's oldest, for short paths
 ) (
     input logic clk,
     input logic rst,
@@ -53,7 +54,8 @@ module crosslane_write_heads
 
   crosslane_fifo #(
       .WIDTH(CHUNK_BITS),
-      .DEPTH(4)
+      .DEPTH(4),
+      .REGISTERED(REGISTERED)
   ) queue (
       .clk,
       .rst(rst || fault_valid || (abandon && (drop || !started))),

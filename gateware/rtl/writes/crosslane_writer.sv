@@ -12,16 +12,20 @@
 // the same stages as a TLP, so that it takes effect in its turn, with the count of descriptors
 // complete then.
 //
+// With SHORT_PATHS a beat that the arbiter does not take steps aside into a register, so that the
+// stages move by what registers say; a beat passes that register by where it is empty.
+//
 // A TLP of which a beat has been taken on m_write is always finished. One that is only offered is
 // withdrawn when the channel is restarted or the link is lost: none of it is sent later.
 
 module crosslane_writer
   import crosslane_pkg::*;
 #(
-    parameter kind_e       KIND      = KIND_C2H,
-    parameter int unsigned DATA_BITS = 256,
-    parameter int unsigned MAX_WRITE = 1024,      // longest payload, bytes
-    parameter bit          PACKETS   = 0          // C2H: it has a packet mode
+    parameter kind_e       KIND        = KIND_C2H,
+    parameter int unsigned DATA_BITS   = 256,
+    parameter int unsigned MAX_WRITE   = 1024,      // longest payload, bytes
+    parameter bit          PACKETS     = 0,         // C2H: it has a packet mode
+    parameter bit          SHORT_PATHS = 0          // costs LUTs
 ) (
     input logic clk,
     input logic rst,
@@ -78,8 +82,8 @@ module crosslane_writer
   logic abandon;
   // The link went down while the channel ran: it stops before the next TLP.
   logic link_lost, link_was_up;
-  // The TLP at the output is only offered, and is withdrawn.
-  logic drop;
+  // For either reason one that is only offered is withdrawn; the one at the output is.
+  logic withdraws, drop;
 
   // --- Chunks: the TLPs to build -------------------------------------------------------------
   logic chunk_valid, chunk_ready, head_valid, head_taken, too_many_open;
@@ -113,12 +117,13 @@ module crosslane_writer
       .m_chunk(chunk)
   );
 
-  logic last_beat, is_covered, starved, fits, move, go, refused, halted;
+  logic last_beat, all_there, is_covered, starved, fits, move, go, refused, halted;
 
   crosslane_write_heads #(
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .REGISTERED(SHORT_PATHS)
   ) heads (
       .*
   );
@@ -139,18 +144,20 @@ module crosslane_writer
   stage_t stage[RING_READ_CLOCKS];
   stage_t out;
   logic [RING_READ_CLOCKS-1:0] stage_valid;
-  logic taken;
+  logic out_valid, is_held, taken;  // is_held: `out` is the beat that stepped aside
+  logic [DATA_BITS-1:0] out_data;
 
   assign beats = started ? beats_left : head.extent[11:LANE_BITS];
   assign last_beat = beats == '0;
   assign lanes = last_beat ? head.extent[LANE_BITS-1:0] : '1;
   // Before the first beat: all data of the TLP are available. After it: a restarted source has kept
   // the rest for it; a source that was reset has not, and then the beat's data are undefined.
-  assign is_covered = is_record || feed_available > (started ? 16'(lanes) : 16'(head.rest));
-  assign starved = feed_failed && !is_covered;
+  assign all_there = is_record || feed_available > 16'(head.rest);
+  assign is_covered = started ? feed_available > 16'(lanes) : all_there;
+  assign starved = feed_failed && !all_there;
   assign refused = !started && (head.fault || link_lost || !function_i.bus_master || starved);
   assign go = move && head_valid && !halted && (started || link_lost
-      || (running && !abandon && (head.fault || (is_covered && fits) || starved)));
+      || (running && !abandon && (head.fault || (all_there && fits) || starved)));
   assign head_taken = go && last_beat;
 
   assign feed_move = move;
@@ -190,14 +197,44 @@ module crosslane_writer
   end
 
   // --- Out -----------------------------------------------------------------------------------
-  assign out = stage[OUT];
-  assign drop = stage_valid[OUT] && out.first && (abandon || link_lost);
-  assign m_write_valid = stage_valid[OUT] && !out.chunk.fault && !drop;
-  assign move = !stage_valid[OUT] || (m_write_valid && m_write_ready);
+  if (SHORT_PATHS) begin : g_aside
+    // Only TLPs step aside. None does in a clock in which it is withdrawn: `move` waits then.
+    stage_t held;
+    logic [DATA_BITS-1:0] held_data;
+    logic stage_offers;  // the last stage has a TLP: for the arbiter, which takes long
+    logic next_held, shows_stage;  // !is_held, for the wide choices alone
+    assign next_held = (is_held ? !taken : m_write_valid && !m_write_ready) &&
+                       !(rst || fault_valid || (abandon && drop));
+    assign out = shows_stage ? stage[OUT] : held;
+    assign out_data = shows_stage ? feed_data : held_data;
+    assign out_valid = is_held || stage_valid[OUT];
+    assign move = !stage_valid[OUT] ||
+                  (stage_offers && !is_held && !(stage[OUT].first && withdraws));
+    assign m_write_valid = is_held ? !(held.first && withdraws) :
+                                     stage_offers && !(stage[OUT].first && withdraws);
+    always_ff @(posedge clk) begin
+      if (!is_held) begin
+        held <= stage[OUT];
+        held_data <= feed_data;
+      end
+      if (move) stage_offers <= stage_valid[OUT-1] && !stage[OUT-1].chunk.fault;
+      if (rst || fault_valid || (abandon && drop)) stage_offers <= 1'b0;
+      is_held <= next_held;
+      shows_stage <= !next_held;
+    end
+  end else begin : g_stays
+    assign out = stage[OUT];
+    assign out_data = feed_data;
+    assign out_valid = stage_valid[OUT];
+    assign is_held = 1'b0;
+    assign move = !stage_valid[OUT] || (m_write_valid && m_write_ready);
+    assign m_write_valid = stage_valid[OUT] && !out.chunk.fault && !drop;
+  end
+  assign drop = out_valid && out.first && withdraws;
   assign taken = m_write_valid && m_write_ready;
   assign m_write_first = out.first;
   assign m_write_last = out.last;
-  assign m_write_data = out.is_record ? DATA_BITS'({out.record, out.chunk.sent}) : feed_data;
+  assign m_write_data = out.is_record ? DATA_BITS'({out.record, out.chunk.sent}) : out_data;
 
   logic is_single;
   logic [3:0] end_enables;
@@ -303,20 +340,28 @@ module crosslane_writer
   // --- Faults, restart -----------------------------------------------------------------------
   logic is_empty, turn_fault, link_fault;
 
-  assign is_empty = stage_valid == '0 && !head_valid && !chunk_valid;
+  assign is_empty = stage_valid == '0 && !is_held && !head_valid && !chunk_valid;
   assign link_fault = link_lost && !abandon && !done_valid && (drop || is_empty);
-  assign turn_fault = stage_valid[OUT] && out.chunk.fault && running && !link_lost && !abandon
+  assign turn_fault = out_valid && out.chunk.fault && running && !link_lost && !abandon
                    && !done_valid && !(out.in_turn && waiting);
   // A completion in this clock counts: it is counted first.
   assign fault_valid = (link_fault || turn_fault) && !complete_valid;
 
+  logic next_lost, next_abandon;
+  assign next_lost = (link_lost || (link_was_up && !function_i.link_up && running)) &&
+                     !(rst || fault_valid || settings.restart);
+  assign next_abandon = (settings.restart || (abandon && !drop &&
+                         (started || stage_valid != '0 || is_held))) && !rst;
+
   always_ff @(posedge clk) begin
     link_was_up <= function_i.link_up;
-    if (link_was_up && !function_i.link_up && running) link_lost <= 1'b1;
-    if (abandon && (drop || (!started && stage_valid == '0))) abandon <= 1'b0;
-    if (settings.restart) abandon <= 1'b1;
-    if (rst || fault_valid || settings.restart) link_lost <= 1'b0;
-    if (rst) abandon <= 1'b0;
+    link_lost <= next_lost;
+    abandon <= next_abandon;
+  end
+  if (SHORT_PATHS) begin : g_withdraws
+    always_ff @(posedge clk) withdraws <= next_lost || next_abandon;
+  end else begin : g_no_withdraws
+    assign withdraws = abandon || link_lost;
   end
 
   // --- State ---------------------------------------------------------------------------------
@@ -324,7 +369,7 @@ module crosslane_writer
   logic waits;
 
   assign busy = started || done_valid || settles
-      || (stage_valid != '0 && !(stage_valid[OUT] && out.chunk.fault));
+      || (stage_valid != '0 && !(out_valid && out.chunk.fault)) || is_held;
   assign waits = running && head_valid && !started && !head.fault;
 
   crosslane_channel_state #(

@@ -5,11 +5,12 @@
 module writer_on_stream
   import crosslane_pkg::*;
 #(
-    parameter  kind_e       KIND      = KIND_C2H,
-    parameter  int unsigned DATA_BITS = 256,
-    parameter  int unsigned MAX_WRITE = 1024,
-    parameter  bit          PACKETS   = 0,
-    localparam int unsigned BYTES     = DATA_BITS / 8
+    parameter  kind_e       KIND        = KIND_C2H,
+    parameter  int unsigned DATA_BITS   = 256,
+    parameter  int unsigned MAX_WRITE   = 1024,
+    parameter  bit          PACKETS     = 0,
+    parameter  bit          SHORT_PATHS = 1,
+    localparam int unsigned BYTES       = DATA_BITS / 8
 ) (
     input logic clk,
     input logic rst,
@@ -72,7 +73,8 @@ module writer_on_stream
       .KIND(KIND),
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE),
-      .PACKETS(PACKETS)
+      .PACKETS(PACKETS),
+      .SHORT_PATHS(SHORT_PATHS)
   ) writer (
       .*,
       .packets(settings.packets)
