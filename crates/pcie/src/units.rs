@@ -25,9 +25,9 @@ const UNITS: [(&str, u64); 14] = [
     ("TB", 1_000_000_000_000),
 ];
 
-/// Bytes that a text names: digits with or without a unit behind them, such as `64`, `4K` or `4KiB`
-/// (4096), or `1MB` (1000000), in upper or lower case. `None` if it names none, or if its digits are
-/// beyond 64 bits.
+/// Bytes that a text names: digits with or without a unit behind them, such as `64`, `4K` or
+/// `4KiB` (4096), or `1MB` (1000000), in upper or lower case. `None` if it names none, or if its
+/// digits are beyond 64 bits.
 pub fn bytes_of(text: &str) -> Option<u128> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
