@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{
-    InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkProcessor, TAGS,
+    InFlight, Key, LinkMode, LinkState, Message, Modes, NetworkError, NetworkFault,
+    NetworkProcessor, TAGS,
 };
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
@@ -29,6 +30,8 @@ pub use run::{GetWork, NgetOutcome, host_of, nget_on};
 pub const MAX_IN_FLIGHT: u32 = 64;
 /// Time within which links have taken what was read.
 const DRAINED_WITHIN: Picoseconds = Picoseconds::from_ns(100_000);
+/// Time within which a link is up in mode `loopback`.
+const LOOPED_WITHIN: Picoseconds = Picoseconds::from_ns(100_000);
 /// Channels that are used: those for neighbours, whether the card is in a torus or not.
 const CHANNELS: u64 = 6;
 /// Bytes that are compared after a measurement, or one get if that is longer: enough for every
@@ -292,13 +295,16 @@ async fn compare(
     set_links(processor, LinkMode::Loopback).await?;
     // A link without a cable does not come up; the gateware forgets its mode before.
     let mut links = Vec::new();
-    let late = processor.bus().now() + DRAINED_WITHIN;
+    let late = processor.bus().now() + LOOPED_WITHIN;
     for link in 0..processor.sizes().links {
-        let mut state = processor.link_state(link).await?;
-        while state == LinkState::Training && processor.bus().now() < late {
-            state = processor.link_state(link).await?;
-        }
-        if state == LinkState::Up {
+        let is_up = match processor.link_state(link).await? {
+            LinkState::Training => match processor.wait_link_up(link, late).await {
+                Err(NetworkError { fault: NetworkFault::NotUp { .. }, .. }) => false,
+                done => done.map(|()| true)?,
+            },
+            state => state == LinkState::Up,
+        };
+        if is_up {
             links.push(link);
         }
     }
