@@ -319,7 +319,7 @@ registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust c
 	$(VENV)/bin/python -B registers/generate.py
 
 $(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt \
-		crates/python/requirements.txt
+		gateware/litex/requirements.txt crates/python/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@

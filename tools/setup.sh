@@ -44,6 +44,10 @@ if [ "$target" != run ]; then
   if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
     packages+=(debian-archive-keyring)
   fi
+  # LiteX's simulations stand on these.
+  if ! [ -e /usr/include/json-c/json.h ]; then packages+=(libjson-c-dev); fi
+  if ! [ -e /usr/include/event2/event.h ]; then packages+=(libevent-dev); fi
+  if ! [ -e /usr/include/zlib.h ]; then packages+=(zlib1g-dev); fi
   # Scripts of boards are run without the vendor's tool.
   if lacks tclsh; then packages+=(tcl); fi
   # Completions are tried in each shell.
