@@ -56,7 +56,7 @@ class Deep(Configuration):
     at_most: int | None
 
 
-# `make check-area` synthesises the bare core at 64 and 256 bits and the ring engine at 256.
+ALL = dict.fromkeys(WIDTHS, 10)
 LEVELS = [
     Deep(
         f"{name}, {width} bit",
@@ -67,10 +67,10 @@ LEVELS = [
     )
     for name, module, widths, parameters, family, limits in [
         ("bare core", "crosslane_bare", WIDTHS, {}, SERIES_7, {64: 10, 256: 10}),
-        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7, {64: 10, 256: 10}),
+        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7, ALL),
         ("ring engine 1+1 with streams", "crosslane_engine_axis", WIDTHS, STREAMS, SERIES_7, {}),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, SERIES_7, {}),
-        ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE, {}),
+        ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE, ALL),
     ]
     for width in widths
 ]

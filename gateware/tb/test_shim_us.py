@@ -40,6 +40,7 @@ from tlp_stream import (
     MEMORY_READ,
     MEMORY_WRITE,
     Clocks,
+    Pulses,
     Tlp,
     TlpSink,
     TlpSource,
@@ -395,6 +396,31 @@ async def function_level_reset(dut, beats, kind):
     assert_same(list(rx.tlps), [expected])
     assert_matches(numbers.taken[0], write)
     assert_matches(block.cc.recv_nowait(), answer)
+
+
+@cocotb.test()
+async def a_write_that_begins_in_a_reset_is_lost(dut):
+    """A write of many beats that begins to arrive around the end of a reset comes whole or not at
+    all, and the next one comes whole."""
+    seed = random.Random(SEED)
+    block = await HardBlock(dut).reset()
+    done = Pulses(dut, "cfg_flr_done")
+    found = []
+    for delay in range(24):
+        dut.cfg_flr_in_process.value = 1
+        await ClockCycles(dut.clk, delay)
+        writes = [seed.randbytes(32 * LANES) for _ in range(2)]
+        block.receive_write(writes[0])
+        await until(dut, lambda: done.count == len(found) + 1, 400)
+        dut.cfg_flr_in_process.value = 0
+        await ClockCycles(dut.clk, 40)
+        block.receive_write(writes[1])
+        await ClockCycles(dut.clk, 40)
+        came = [tlp.payload for tlp in block.rx.tlps]
+        assert came in (writes, writes[1:]), f"{delay} clocks after the beginning"
+        found.append(len(came))
+        block.rx.tlps.clear()
+    assert found == sorted(found) and found[0] == 1 and found[-1] == 2
 
 
 @cocotb.test()

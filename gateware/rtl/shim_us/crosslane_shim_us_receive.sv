@@ -44,6 +44,14 @@ module crosslane_shim_us_receive #(
   localparam int unsigned SKIP = SPLIT ? DESCRIPTOR_DW - 2 : DESCRIPTOR_DW;
   localparam int unsigned SELECT_BITS = (STARTS > 1) ? $clog2(STARTS) : 1;
 
+  // Double words of payload. Requests other than writes have none to pass on.
+  // verilator lint_off UNUSEDSIGNAL
+  function automatic logic [10:0] payload(input logic [DESCRIPTOR_DW*32-1:0] descriptor);
+    // verilator lint_on UNUSEDSIGNAL
+    if (!REQUESTS) return descriptor[42:32];
+    return (descriptor[78:75] == 4'd1) ? descriptor[74:64] : '0;
+  endfunction
+
   logic x_valid, y_valid;
   logic [DATA_BITS-1:0] x_data, y_data;
   logic [STARTS-1:0] x_starts, y_starts;
@@ -51,19 +59,23 @@ module crosslane_shim_us_receive #(
   logic x_discontinue, y_discontinue;
   logic [2:0] x_behind, y_behind;
 
-  logic [10:0] rest;  // double words of the TLP that windows have yet to deliver
+  // The TLP in progress. Its remainder is compared when it is set, that of a TLP which begins as its
+  // beat comes to X: what lies between X and `m_ready` is short.
+  logic going_on;
+  logic [10:0] rest;  // double words that windows have yet to deliver
+  logic rest_fits, rest_exceeds;  // they lie in X; they need more than one window
   logic [SELECT_BITS-1:0] place;  // segment that its windows follow
+  logic [STARTS-1:0] x_fits, x_exceeds;  // the same of a TLP that begins at a segment
 
-  logic going_on, begins;
+  logic begins;
   logic [SELECT_BITS-1:0] segment;
   logic [STARTS-1:0] this_start, later_starts;
   logic [10:0] remaining;
   logic whole, shift, y_moves, full_window;
 
   always_comb begin
-    going_on = rest != '0;
-    begins   = !going_on && x_starts != '0;
-    segment  = place;
+    begins  = !going_on && x_starts != '0;
+    segment = place;
     if (!going_on) begin
       segment = '0;
       for (int i = STARTS - 1; i >= 0; i--) if (x_starts[i]) segment = SELECT_BITS'(i);
@@ -72,10 +84,11 @@ module crosslane_shim_us_receive #(
     later_starts = x_starts & ~this_start;
   end
 
-  // Window, descriptor and enables of each segment.
+  // Window and descriptor of each segment, and the descriptor once Y has moved to X.
   logic [STARTS-1:0][DATA_BITS-1:0] windows;
-  logic [STARTS-1:0][DESCRIPTOR_DW*32-1:0] descriptors;
-  logic [STARTS-1:0] fits;  // the remainder lies in X
+  logic [STARTS-1:0][DESCRIPTOR_DW*32-1:0] descriptors, next_descriptors;
+  logic [STARTS-1:0] next_fits, next_exceeds;
+  logic [STARTS-1:0] rest_will_fit;  // of the TLP in progress, after a full window
 
   // verilator lint_off UNUSEDSIGNAL
   logic [2*DATA_BITS-1:0] both;  // a window begins behind a descriptor, and ends before Y does
@@ -84,7 +97,9 @@ module crosslane_shim_us_receive #(
   for (genvar i = 0; i < STARTS; i++) begin : g_segment
     localparam int unsigned FROM = i * SEGMENT + SKIP;
     assign windows[i] = both[FROM*32+:DATA_BITS];
-    assign fits[i] = segment == SELECT_BITS'(i) && remaining <= 11'(LANES - FROM);
+    assign next_fits[i] = payload(next_descriptors[i]) <= 11'(LANES - FROM);
+    assign next_exceeds[i] = payload(next_descriptors[i]) > 11'(LANES);
+    assign rest_will_fit[i] = remaining <= 11'(2 * LANES - FROM);
   end
 
   if (SPLIT) begin : g_split
@@ -104,9 +119,11 @@ module crosslane_shim_us_receive #(
       if (rst) head_starts <= 1'b0;
     end
     assign descriptors[0] = {x_data[SKIP*32-1:0], head};
+    assign next_descriptors[0] = {y_data[SKIP*32-1:0], x_data};
   end else begin : g_whole
     for (genvar i = 0; i < STARTS; i++) begin : g_descriptor
       assign descriptors[i] = x_data[i*SEGMENT*32+:DESCRIPTOR_DW*32];
+      assign next_descriptors[i] = y_data[i*SEGMENT*32+:DESCRIPTOR_DW*32];
     end
     always_ff @(posedge clk) begin
       if (y_moves) begin
@@ -131,17 +148,9 @@ module crosslane_shim_us_receive #(
     end
   end
 
-  // Double words of payload, from the descriptor. Requests other than writes have none to pass on.
-  logic [10:0] payload;
-  if (REQUESTS) begin : g_request
-    assign payload = (m_descriptor[78:75] == 4'd1) ? m_descriptor[74:64] : '0;
-  end else begin : g_completion
-    assign payload = m_descriptor[42:32];
-  end
-
-  assign remaining = going_on ? rest : payload;
-  assign whole = fits != '0;
-  assign full_window = remaining > 11'(LANES);
+  assign remaining = going_on ? rest : payload(m_descriptor);
+  assign whole = going_on ? rest_fits : x_fits[segment];
+  assign full_window = going_on ? rest_exceeds : x_exceeds[segment];
   assign m_first = begins;
   assign m_last = !full_window;
   assign m_behind = begins && x_behind != '0;
@@ -166,18 +175,23 @@ module crosslane_shim_us_receive #(
     if (y_moves) begin
       x_data <= y_data;
       x_discontinue <= y_discontinue;
+      x_fits <= next_fits;
+      x_exceeds <= next_exceeds;
       x_behind <= y_behind - 3'(behind_gone && y_behind != '0);
     end else if (behind_gone && x_behind != '0) begin
       x_behind <= x_behind - 3'd1;
     end
     if (m_valid && m_ready) begin
-      rest  <= full_window ? remaining - 11'(LANES) : '0;
+      going_on <= full_window;
+      rest <= remaining - 11'(LANES);
+      rest_fits <= rest_will_fit[segment];
+      rest_exceeds <= remaining > 11'(2 * LANES);
       place <= segment;
     end
     if (rst) begin
-      rest <= '0;
-      x_valid <= 1'b0;
-      y_valid <= 1'b0;
+      going_on <= 1'b0;
+      x_valid  <= 1'b0;
+      y_valid  <= 1'b0;
     end else begin
       if (s_ready) y_valid <= s_valid;
       if (!x_valid || shift) x_valid <= y_valid;

@@ -125,6 +125,7 @@ module crosslane_shim_us_rx
   // Arbitration: a TLP is not interrupted; then the other stream if it has one.
   logic holding, completions_last, completions_now, free;
   logic source_valid, source_first, source_last, source_discontinued, lost;
+  logic headless;  // the TLP in progress has lost its beginning: all of it is discarded
   always_comb begin
     if (holding) completions_now = completions_last;
     else completions_now = c_valid && !c_behind && !(q_valid && completions_last);
@@ -139,8 +140,7 @@ module crosslane_shim_us_rx
     // Neither has payload to pass on: a single beat.
     lost = source_first && (completions_now ? c[15] : q[78]);
   end
-  // Including the beat taken now: a TLP that has lost its beginning is dropped whole.
-  assign between = (source_valid && free) ? source_last : !holding;
+  assign between = !holding;
 
   // The Gen3 block has tags of 6 bits, which tell the reads in flight apart. The two bits above them,
   // by which the engine tells uses of a tag apart, stay here.
@@ -202,11 +202,15 @@ module crosslane_shim_us_rx
       if (source_valid) completions_last <= completions_now;
     end
     if (rst) begin
-      m_valid <= 1'b0;
-      holding <= 1'b0;
+      m_valid  <= 1'b0;
+      holding  <= 1'b0;
+      headless <= 1'b0;
     end else if (free) begin
-      m_valid <= source_valid && !lost && !discard;
-      if (source_valid) holding <= !source_last;
+      m_valid <= source_valid && !lost && !discard && !headless;
+      if (source_valid) begin
+        holding  <= !source_last;
+        headless <= !source_last && (headless || (source_first && discard));
+      end
     end
   end
 

@@ -110,28 +110,46 @@ module crosslane_shim_us_tx
   assign number_free = (is_write ? posted_out : nonposted_out) != '1;
   assign begin_request = valid && ready && first && rq_now;
   assign begin_completion = valid && ready && first && cc_now;
+
+  // Of two numbers that return at once the later counts. What would follow from each is worked out
+  // beside that choice. `at` is a number's distance from the oldest outstanding one.
+  count_t [1:0] posted_at, nonposted_at, ahead_left;
+  logic [1:0] posted_known, nonposted_known, posted_taken, nonposted_taken;
+  count_t ahead_now, ahead_then;
+  function automatic logic [1:0] later(input logic [1:0] known, input count_t [1:0] at);
+    logic second;
+    second = known[1] && (!known[0] || at[1] > at[0]);
+    return {second, known[0] && !second};
+  endfunction
   always_comb begin
+    for (int i = 0; i < 2; i++) begin
+      posted_at[i] = count_t'(number[i]) - posted_back;
+      nonposted_at[i] = count_t'(number[i]) - nonposted_back;
+      // A number that is not outstanding (given up before) is ignored.
+      posted_known[i] = number_valid[i] && number[i][COUNT_BITS] && posted_at[i] < posted_out;
+      nonposted_known[i] = number_valid[i] && !number[i][COUNT_BITS] &&
+          nonposted_at[i] < nonposted_out;
+      ahead_left[i] = (posted_at[i] < ahead) ? ahead + ~posted_at[i] : '0;
+    end
+    posted_taken = later(posted_known, posted_at);
+    nonposted_taken = later(nonposted_known, nonposted_at);
     posted_next = posted_back;
     nonposted_next = nonposted_back;
-    // A number that is not outstanding (given up before) is ignored.
+    ahead_now = ahead;
+    ahead_then = posted_out;
     for (int i = 0; i < 2; i++) begin
-      if (number_valid[i] && number[i][COUNT_BITS]) begin
-        if (count_t'(number[i]) - posted_next < posted_sent - posted_next)
-          posted_next = count_t'(number[i]) + 1'b1;
+      if (posted_taken[i]) begin
+        posted_next = count_t'(number[i]) + 1'b1;
+        ahead_now   = ahead_left[i];
+        ahead_then  = posted_sent + ~count_t'(number[i]);
       end
-      if (number_valid[i] && !number[i][COUNT_BITS]) begin
-        if (count_t'(number[i]) - nonposted_next < nonposted_sent - nonposted_next)
-          nonposted_next = count_t'(number[i]) + 1'b1;
-      end
+      if (nonposted_taken[i]) nonposted_next = count_t'(number[i]) + 1'b1;
     end
   end
 
-  count_t posted_came, ahead_then;
-  assign posted_came = posted_next - posted_back;
   // Without Bus Master Enable, and in a reset, requests and maybe their numbers are lost.
   logic give_up;
   assign give_up = settle || !bus_master;
-  assign ahead_then = give_up ? '0 : posted_sent - posted_next;
   assign completion_held = ahead != '0;
   always_ff @(posedge clk) begin
     if (begin_request && is_write) posted_sent <= posted_sent + 1'b1;
@@ -139,9 +157,9 @@ module crosslane_shim_us_tx
     posted_back <= give_up ? posted_sent : posted_next;
     nonposted_back <= give_up ? nonposted_sent : nonposted_next;
     // With relaxed ordering it waits only for one before it, which may share its beat.
-    if (begin_completion && !s_header.attributes[RELAXED_ORDERING]) ahead <= ahead_then;
-    else if (posted_came >= ahead || give_up) ahead <= '0;
-    else ahead <= ahead - posted_came;
+    if (give_up) ahead <= '0;
+    else if (begin_completion && !s_header.attributes[RELAXED_ORDERING]) ahead <= ahead_then;
+    else ahead <= ahead_now;
     if (rst) begin
       posted_sent <= '0;
       posted_back <= '0;
