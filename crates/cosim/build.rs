@@ -27,6 +27,7 @@ mod rtl {
 
     use super::configurations::{
         CONFIGURATIONS, Configuration, NETWORK_CONFIGURATIONS, NetworkConfiguration, STAND_IN,
+        SYMBOLS,
     };
 
     /// Options that make the models fast.
@@ -45,7 +46,8 @@ mod rtl {
         /// File in `shim` with Verilator's settings for modules, if it needs some.
         settings: Option<&'static str>,
         parameters: Vec<(&'static str, u64)>,
-        clock_ps: u64,
+        /// Constants of its shim.
+        constants: Vec<(&'static str, u64)>,
     }
 
     pub fn build() {
@@ -110,13 +112,15 @@ mod rtl {
         ];
         let (name, clock_ps) = (configuration.name, p.clock_ps);
         let (top, shim, settings) = ("crosslane_card", "card.cpp", None);
-        Build { name, top, shim, settings, parameters, clock_ps }
+        let constants = vec![("CLOCK_PS", clock_ps)];
+        Build { name, top, shim, settings, parameters, constants }
     }
 
     fn of_network(configuration: &NetworkConfiguration) -> Build {
         let p = &configuration.parameters;
-        // A symbol of 10 bits in each clock, in units of 0.5 Gb/s.
-        let lane_rate = 10 * 1_000_000_000_000 / p.clock_ps / 500_000_000;
+        // In units of 0.5 Gb/s, which is a bit in 2,000 ps.
+        let lane_bits = p.word_bits() / u64::from(p.lanes);
+        let lane_rate = 2000 * lane_bits / (p.word_clocks() * p.clock_ps);
         let parameters = vec![
             ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
             ("LINKS", p.links.into()),
@@ -130,7 +134,7 @@ mod rtl {
             ("MAX_WRITE", p.max_write_bytes.into()),
             ("LANES", p.lanes.into()),
             ("LANE_RATE", lane_rate),
-            ("SYMBOLS", 2),
+            ("SYMBOLS", SYMBOLS),
             ("CHANNEL_DATAGRAMS", p.channel_datagrams.into()),
             ("QUEUE_DATAGRAMS", p.queue_datagrams.into()),
             ("RETRY_DATAGRAMS", p.retry_datagrams.into()),
@@ -140,10 +144,13 @@ mod rtl {
             ("REFRESH", p.refresh_clocks),
             ("NODES", p.nodes.into()),
             ("LONG", p.long_datagrams.into()),
+            ("BLOCKS", p.blocks.into()),
         ];
         let (name, clock_ps) = (configuration.name, p.clock_ps);
         let (top, shim) = ("crosslane_network_card", "network.cpp");
-        Build { name, top, shim, settings: Some("network.vlt"), parameters, clock_ps }
+        let constants =
+            vec![("CLOCK_PS", clock_ps), ("LINKS", p.links.into()), ("LINE_BITS", p.word_bits())];
+        Build { name, top, shim, settings: Some("network.vlt"), parameters, constants }
     }
 
     fn variable(name: &str) -> String {
@@ -230,8 +237,10 @@ mod rtl {
                 .define("MODEL", class.as_str())
                 .define("HEADER", format!("\"{class}.h\"").as_str())
                 .define("PREFIX", format!("crosslane_{name}").as_str())
-                .define("CLOCK_PS", build.clock_ps.to_string().as_str())
                 .file(file);
+            for (constant, value) in &build.constants {
+                compiler.define(constant, value.to_string().as_str());
+            }
             compiler.compile(&format!("{class}_{part}"));
         }
     }

@@ -66,8 +66,10 @@ pub struct NetworkCardParameters {
     pub staging_bytes: u32,
     /// Longest payload of a write, bytes.
     pub max_write_bytes: u32,
-    /// Lanes of each link, a symbol of each in a clock. The pins have room for 8.
+    /// Lanes of each link, eight bits of data of each in a clock. The pins have room for 8.
     pub lanes: u8,
+    /// Whether the lanes have code 64b/66b, not 8b/10b.
+    pub blocks: bool,
     /// Whether datagrams carry 256 B, not 128 B.
     pub long_datagrams: bool,
     /// Datagrams of each channel's receive buffer.
@@ -86,10 +88,25 @@ pub struct NetworkCardParameters {
     pub refresh_clocks: u64,
     /// Nodes of the largest torus in which it routes, a power of two; 0: it does not route.
     pub nodes: u32,
-    /// Clock period, and time of a symbol, ps.
+    /// Clock period, and time of eight bits of data on a lane, ps.
     pub clock_ps: u64,
     /// Completion time-out, clocks.
     pub timeout_clocks: u64,
+}
+
+/// Symbols of 8b/10b in a word of a transceiver.
+pub const SYMBOLS: u64 = 2;
+
+impl NetworkCardParameters {
+    /// Returns the clocks in which a lane's transceiver sends a word.
+    pub const fn word_clocks(&self) -> u64 {
+        if self.blocks { 8 } else { SYMBOLS }
+    }
+
+    /// Returns the line bits of a link's word: those of all its lanes.
+    pub const fn word_bits(&self) -> u64 {
+        (if self.blocks { 66 } else { 10 * SYMBOLS }) * self.lanes as u64
+    }
 }
 
 /// Named set of a network processor's parameters for which a model can be built.
@@ -118,6 +135,7 @@ const OWN_NETWORK: NetworkCardParameters = NetworkCardParameters {
     staging_bytes: 8192,
     max_write_bytes: 128,
     lanes: 8,
+    blocks: false,
     long_datagrams: false,
     channel_datagrams: 64,
     queue_datagrams: 16,
@@ -135,15 +153,18 @@ const OWN_NETWORK: NetworkCardParameters = NetworkCardParameters {
 pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 3] = [
     NetworkConfiguration { name: "six_links", of: "nget:crosslane", parameters: OWN_NETWORK },
     NetworkConfiguration {
-        name: "two_long_links",
-        of: "nget:long",
+        name: "two_dense_links",
+        of: "nget:dense",
         parameters: NetworkCardParameters {
             links: 2,
             max_write_bytes: 256,
+            blocks: true,
             long_datagrams: true,
             acknowledge_within_clocks: 396,
-            retry_timeout_clocks: 1530,
-            refresh_clocks: 2850,
+            retry_timeout_clocks: 1584,
+            refresh_clocks: 2904,
+            clock_ps: 3300,
+            timeout_clocks: 15_151_515,
             ..OWN_NETWORK
         },
     },
@@ -162,6 +183,7 @@ pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 3] = [
             staging_bytes: 1024,
             max_write_bytes: 128,
             lanes: 8,
+            blocks: false,
             long_datagrams: false,
             channel_datagrams: 2,
             queue_datagrams: 2,

@@ -156,6 +156,7 @@ fn network_differences(
             ("staging_bytes", p.staging_bytes.into()),
             ("max_write_bytes", p.max_write_bytes.into()),
             ("lanes", p.lanes.into()),
+            ("64b/66b", p.blocks.into()),
             ("long_datagrams", p.long_datagrams.into()),
             ("channel_datagrams", p.channel_datagrams.into()),
             ("queue_datagrams", p.queue_datagrams.into()),

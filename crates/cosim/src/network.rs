@@ -22,13 +22,13 @@ use crate::card::count_clocks;
 use crate::configurations::NetworkCardParameters;
 use crate::error::CosimError;
 use crate::model::{NetworkModel, network_model_for};
-use crate::pins::{FunctionSettings, Inputs, NetworkInputs, NetworkOutputs, SYMBOLS};
+use crate::pins::{FunctionSettings, Inputs, NetworkInputs, NetworkOutputs};
 use crate::tlps::{self, Tlps};
 
 /// Timer token: clock edge.
 const EDGE: u32 = 0;
-/// Clocks of reset at time 0: enough for both clocks of every link.
-const RESET_CLOCKS: u64 = 16;
+/// Words of the transceivers in the reset at time 0: enough for both clocks of every link.
+const RESET_WORDS: u64 = 8;
 /// Clocks without a TLP for which a card is active that says so: longer than it takes to forget all
 /// of its links.
 const BUSY_CLOCKS: u64 = 65_536;
@@ -84,8 +84,9 @@ impl NetworkCard {
         let tlps = Inputs { reset: 1, tx_ready: 1, ..Inputs::default() };
         let links = u8::MAX >> (8 - parameters.links);
         let mut inputs = NetworkInputs { tlps, rx_resets: links, ..NetworkInputs::default() };
-        for clock in 0..RESET_CLOCKS {
-            inputs.rx_clocks = if clock.is_multiple_of(SYMBOLS) { links } else { 0 };
+        let word_clocks = parameters.word_clocks();
+        for clock in 0..RESET_WORDS * word_clocks {
+            inputs.rx_clocks = if clock.is_multiple_of(word_clocks) { links } else { 0 };
             model.clock(&inputs, &mut outputs);
         }
         Ok(Self {
@@ -125,9 +126,9 @@ impl NetworkCard {
         pairs.into_iter().all(|((node, link), (far, far_link))| {
             let joined = Arc::clone(joined);
             let plugged = fabric.command(node, move |card: &mut Self, _: &mut DevicePort<'_>| {
-                let word_ps = SYMBOLS * card.parameters.clock_ps;
+                let word_ps = card.parameters.word_clocks() * card.parameters.clock_ps;
                 let words = ((latency.0 + word_ps / 2) / word_ps).max(1) as usize;
-                let bits = 10 * SYMBOLS * u64::from(card.parameters.lanes);
+                let bits = card.parameters.word_bits();
                 let seed = seed ^ u64::from(node.0) << 40 ^ u64::from(link) << 32;
                 let mut end = CableEnd::new(far, far_link, words, bits, seed);
                 end.set_error_rate(error_rate);
@@ -264,7 +265,7 @@ impl NetworkCard {
 
     /// Puts the next word of each cable at the pins, once for the clocks of a word.
     fn receive_words(&mut self) {
-        let begins = self.clocks_run.is_multiple_of(SYMBOLS);
+        let begins = self.clocks_run.is_multiple_of(self.parameters.word_clocks());
         self.inputs.rx_clocks = 0;
         for link in 0..self.parameters.links {
             let at = usize::from(link);

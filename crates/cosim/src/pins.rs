@@ -73,10 +73,8 @@ pub struct Outputs {
 
 /// Most links of a network processor.
 pub const MAX_LINKS: usize = 8;
-/// Symbols of a word of a transceiver.
-pub(crate) const SYMBOLS: u64 = 2;
-/// Words of 32 bits for the line bits of a link: 20 of each of 8 lanes.
-pub const LINE_WORDS: usize = 5;
+/// Words of 32 bits for the line bits of a link's word: at most 66 of each of 8 lanes.
+pub const LINE_WORDS: usize = 17;
 
 /// Inputs of one clock of a network processor.
 #[repr(C)]

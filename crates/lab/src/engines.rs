@@ -99,12 +99,12 @@ fn network_card_of(
     if torus.share.is_some() {
         return not_so("the torus is divided among processes".to_owned());
     }
-    if cable.line_code != LineCode::Symbols {
-        return not_so("the lanes have code 64b/66b".to_owned());
-    }
-    if cable.symbol_ps() != clock_ps {
-        let (symbol_ps, sentence) = (cable.symbol_ps(), "a symbol of a lane takes");
-        return not_so(format!("{sentence} {symbol_ps} ps and a clock {clock_ps} ps"));
+    let (what, takes_ps) = match cable.line_code {
+        LineCode::Symbols => ("a symbol", cable.symbol_ps()),
+        LineCode::Blocks => ("an eighth of a block", cable.block_ps() * u64::from(cable.lanes) / 8),
+    };
+    if takes_ps != clock_ps {
+        return not_so(format!("{what} of a lane takes {takes_ps} ps and a clock {clock_ps} ps"));
     }
     let links = u16::from(processor.links);
     if !processor.tags.is_multiple_of(links) {
@@ -122,6 +122,7 @@ fn network_card_of(
         staging_bytes: processor.staging_bytes,
         max_write_bytes: processor.max_write_bytes,
         lanes: cable.lanes,
+        blocks: cable.line_code == LineCode::Blocks,
         long_datagrams: processor.long_datagrams,
         channel_datagrams: cable.end.channel_datagrams,
         queue_datagrams: cable.end.queue_datagrams,
@@ -231,10 +232,13 @@ mod tests {
         assert_eq!(larger(&[4, 4, 4]), Ok(configuration.parameters));
         let error = larger(&[5, 13]).unwrap_err().to_string();
         assert!(error.contains("the torus has 65 nodes, more than 64"), "{error}");
-        let long = crate::open("nget:long").unwrap();
-        assert_eq!(card_of(&long), Ok(NETWORK_CONFIGURATIONS[1].parameters));
+        let dense = crate::open("nget:dense").unwrap();
+        assert_eq!(card_of(&dense), Ok(NETWORK_CONFIGURATIONS[1].parameters));
         for (lab, wanted) in [
-            (crate::open("torus:dense").unwrap(), "the lanes have code 64b/66b"),
+            (
+                crate::open("torus:dense").unwrap(),
+                "an eighth of a block of a lane takes 1650 ps and a clock 4000 ps",
+            ),
             (crate::open("nget").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
             (crate::open("torus").unwrap(), "a symbol of a lane takes 2000 ps and a clock 4000 ps"),
         ] {

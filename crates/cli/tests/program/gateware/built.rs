@@ -182,13 +182,13 @@ fn long_datagrams_are_those_of_the_model() {
     for way in [SendWay::Put, SendWay::Get] {
         // A full datagram, and a short one behind it.
         for bytes in [256, 260] {
-            let time = |engine| message_time("nget:long", engine, bytes, way);
+            let time = |engine| message_time("nget:dense", engine, bytes, way);
             let (model, gateware) = (time(EngineKind::Model), time(EngineKind::Rtl));
             let added = gateware - model;
             assert!(added < MOST_BESIDE_MODEL, "{way:?} of {bytes} B: {gateware}, {model}");
         }
     }
-    let arguments = "bench nget --lab nget:long --node fpga1 -n 16 --size 16K -k 64";
+    let arguments = "bench nget --lab nget:dense --node fpga1 -n 16 --size 16K -k 64";
     let mut model = json_of(&format!("{arguments} --json"));
     let (model, gateware) = (model["scenarios"][0].take(), scenario_on_gateware(arguments));
     let [model, gateware] = [&model, &gateware].map(|scenario| &scenario["flows"][0]);

@@ -140,7 +140,7 @@ fn between(payload_bytes: u64, sizes: &[u64]) -> u32 {
 
 #[test]
 fn routed_messages_are_those_of_the_model() {
-    for (lab, payload_bytes) in [("nget:crosslane", 120), ("nget:long", 248)] {
+    for (lab, payload_bytes) in [("nget:crosslane", 120), ("nget:dense", 248)] {
         let passed: u32 = compare(lab).into_iter().sum();
         // Each size once, and 2,000 B from each node to the one beyond its neighbours.
         let all = between(payload_bytes, &SIZES) + between(payload_bytes, &[2000; NODES as usize]);
