@@ -36,6 +36,9 @@ mod rtl {
     /// Packages have constants and modules have outputs that are not used.
     const WARNINGS: [&str; 3] = ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-fatal"];
 
+    /// Top module of cards with memory.
+    const WITH_MEMORY: &str = "crosslane_card_with_memory";
+
     /// Model to be made.
     struct Build {
         name: &'static str,
@@ -64,9 +67,10 @@ mod rtl {
         }
         let gateware = sources(&rtl);
         let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
-        let mut cards: Vec<Build> = CONFIGURATIONS.iter().map(of_card).collect();
+        let (mut with_memory, mut cards): (Vec<Build>, Vec<Build>) =
+            CONFIGURATIONS.iter().map(of_card).partition(|it| it.top == WITH_MEMORY);
         let mut networks: Vec<Build> = NETWORK_CONFIGURATIONS.iter().map(of_network).collect();
-        for builds in [&mut cards, &mut networks] {
+        for builds in [&mut cards, &mut with_memory, &mut networks] {
             let is_wanted =
                 |list: &String, name: &str| list.split(',').any(|wanted| wanted == name);
             builds.retain(|it| wanted.as_ref().is_none_or(|list| is_wanted(list, it.name)));
@@ -79,17 +83,18 @@ mod rtl {
             model(&build, &root, &[rtl.join("crosslane_pkg.sv"), stand_in], &own, &out);
             cards.push(build);
         }
-        if !cards.is_empty() || !networks.is_empty() {
+        if ![&cards, &with_memory, &networks].iter().all(|builds| builds.is_empty()) {
             runtime(&root);
         }
         let text = functions("MODELS", ["Inputs", "Outputs"], &cards)
+            + &functions("MEMORY_MODELS", ["MemoryInputs", "MemoryOutputs"], &with_memory)
             + &functions("NETWORK_MODELS", ["NetworkInputs", "NetworkOutputs"], &networks);
         fs::write(out.join("models.rs"), text).expect("OUT_DIR can be written");
     }
 
     fn of_card(configuration: &Configuration) -> Build {
         let p = &configuration.parameters;
-        let parameters = vec![
+        let mut parameters = vec![
             ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
             ("H2C", p.h2c_channels.into()),
             ("C2H", p.c2h_channels.into()),
@@ -111,9 +116,15 @@ mod rtl {
             ("TIMEOUT_CLOCKS", p.timeout_clocks),
         ];
         let (name, clock_ps) = (configuration.name, p.clock_ps);
-        let (top, shim, settings) = ("crosslane_card", "card.cpp", None);
         let constants = vec![("CLOCK_PS", clock_ps)];
-        Build { name, top, shim, settings, parameters, constants }
+        let (top, shim) = match p.memory {
+            true => (WITH_MEMORY, "memory_card.cpp"),
+            false => ("crosslane_card", "card.cpp"),
+        };
+        if p.window_bits > 0 {
+            parameters.extend([("WINDOW", 1), ("WINDOW_BITS", p.window_bits.into())]);
+        }
+        Build { name, top, shim, settings: None, parameters, constants }
     }
 
     fn of_network(configuration: &NetworkConfiguration) -> Build {

@@ -43,10 +43,18 @@ impl EngineArguments {
     /// # Errors
     /// The gateware was chosen.
     pub fn not_of_cards(&self) -> Result<()> {
-        if self.engine == EngineKind::Rtl {
-            return Err(usage("--engine is of network processors in a lab; --device names cards"));
+        self.only_model("it is of network processors in a lab; --device names cards")
+    }
+
+    /// Refuses the gateware where there is no engine of a lab, for the reason `why`.
+    ///
+    /// # Errors
+    /// The gateware was chosen.
+    pub fn only_model(&self, why: &str) -> Result<()> {
+        match self.engine {
+            EngineKind::Model => Ok(()),
+            EngineKind::Rtl => Err(usage(format!("--engine rtl: {why}"))),
         }
-        Ok(())
     }
 
     /// Says on standard error how many clocks were simulated since `begun`, if any.

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use clap::{Args, ValueHint};
 use crosslane::experiment::sweep::{
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::MAX_OPERATIONS;
 use crate::bench::{explained, opened, parts_of, platform, print_outcome, run_on};
+use crate::engine_argument::EngineArguments;
 use crate::error::{CommandError, Result, usage};
 use crate::files::{Where, output_of, report_of, write_outcome_page};
 use crate::interrupt::is_asked;
@@ -67,6 +69,7 @@ Examples:
   crosslane bench sweep --lab kc705 --descriptors table --notify interrupt --size 1K..16K
   crosslane bench sweep --lab kc705:crosslane --size 1K --outstanding 1,4,16,64
   crosslane bench sweep --lab kc705 --way from-card --size 64K --why
+  crosslane bench sweep --lab kc705:crosslane --size 64K --engine rtl
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep
   crosslane bench sweep --lab minimal --flow card0:host:write:256,4K --link 3x8,4x8,5x16,6x16
@@ -75,6 +78,8 @@ Examples:
 pub struct SweepArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
+    #[command(flatten)]
+    pub engines: EngineArguments,
     /// The endpoint with the engine [default: the lab's first]; with --flow, that of --link and
     /// --tags [default: the first of the flows].
     #[arg(long, value_name = "NAME")]
@@ -191,18 +196,29 @@ pub fn run(arguments: &SweepArguments) -> Result<()> {
             let lab = Lab::load(&lab)?;
             match arguments.flow.is_empty() {
                 true => with_engine(arguments, &lab, wanted),
-                false => with_flows(arguments, &lab, wanted),
+                false => {
+                    arguments.engines.only_model("a --flow is of a generator")?;
+                    with_flows(arguments, &lab, wanted)
+                }
             }
         }
-        Named::Cards(names) => on_card(arguments, &names),
+        Named::Cards(names) => {
+            arguments.engines.only_model("--device names a card")?;
+            on_card(arguments, &names)
+        }
     }
 }
 
 fn with_engine(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
+    let (begun, kind) = (Instant::now(), arguments.engines.kind()?);
     let sweep = LabSweep::new(lab, card, options(arguments))?;
+    let measured = LabSweep::new(&lab.clone().with_engines(kind), card, options(arguments))?;
     let points = sweep.axes(axes(arguments)?)?.points()?;
-    let measure = |point: &Point, progress: &Steps| sweep.measure(point, progress);
-    in_lab(arguments, (lab, sweep.card()), &points, measure, |point| sweep.scenario(point))
+    let measure = |point: &Point, progress: &Steps| measured.measure(point, progress);
+    // What limits a point is looked for on the model.
+    in_lab(arguments, (lab, sweep.card()), &points, measure, |point| sweep.scenario(point))?;
+    arguments.engines.print_speed(begun);
+    Ok(())
 }
 
 fn with_flows(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {

@@ -137,4 +137,25 @@ struct Card {
   }
 };
 
+// Runs a clock of a card with a counter of time. `sample` is called before the edge.
+template <typename Circuit, typename Sample>
+void clock_card(Circuit &card, const Inputs &in, Outputs &out, Sample sample) {
+  auto &model = *card.model;
+  const auto clock = [&] { return uint64_t{model.time_o}; };
+  model.clk = 0;
+  set_tlps(model, in);
+  model.time_set_valid = in.time_is_set;
+  model.time_set_value = in.time;
+  card.settle(clock);
+  get_tlps(model, out);
+  out.busy = model.busy_o;
+  out.poisoned_write = model.poisoned_write;
+  out.unexpected_completion = model.unexpected_completion;
+  out.completion_timeout = model.completion_timeout;
+  out.time = model.time_o;
+  sample();
+  model.clk = 1;
+  card.settle(clock);
+}
+
 }  // namespace

@@ -17,6 +17,7 @@ use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE, global};
 
 use crate::configurations::CardParameters;
 use crate::error::CosimError;
+use crate::memory::CardMemory;
 use crate::model::{Model, model_for};
 use crate::pins::{FunctionSettings, Inputs, Outputs};
 use crate::tlps::{self, Tlps};
@@ -72,20 +73,23 @@ pub struct ClockCounts {
     pub passed: u64,
 }
 
-/// Numbers that the circuit has for the BARs of registers, receive queues, and pushed descriptors.
-const BAR_NUMBERS: [u32; 3] = [0, 1, 4];
+/// Numbers that the circuit has for the BARs of registers, receive queues, the window into memory,
+/// and pushed descriptors.
+const BAR_NUMBERS: [u32; 4] = [0, 1, 2, 4];
 
 /// Gateware as an endpoint's device: registers in BAR 0, receive queues in BAR 1 or the next BAR
-/// present, lines of pushed descriptors in BAR 4 if the card has them.
+/// present, and if the card has them a window into its memory in BAR 2 and lines of pushed
+/// descriptors in BAR 4.
 pub struct Card {
     model: Box<dyn Model>,
     clock_ps: u64,
     timeout: Picoseconds,
     patience: Patience,
     settings: FunctionSettings,
+    has_window: bool,
     has_push: bool,
-    /// BARs of registers, receive queues, and pushed descriptors.
-    bars: [Option<Bar>; 3],
+    /// BARs in the order of [`BAR_NUMBERS`].
+    bars: [Option<Bar>; 4],
     tlps: Tlps,
     reads: VecDeque<Read>,
     /// Times at which tags whose reads have timed out end their rest.
@@ -106,12 +110,16 @@ pub struct Card {
 }
 
 impl Card {
-    /// Creates a card in its reset state with the model built for these parameters.
+    /// Creates a card in its reset state with the model built for these parameters, and with its
+    /// memory, if they have one.
     ///
     /// # Errors
     /// Returns an error if no such model is built.
-    pub fn new(parameters: &CardParameters) -> Result<Self, CosimError> {
-        Ok(Self::of_model(model_for(parameters)?, parameters))
+    pub fn new(
+        parameters: &CardParameters,
+        memory: Option<Box<dyn CardMemory>>,
+    ) -> Result<Self, CosimError> {
+        Ok(Self::of_model(model_for(parameters, memory)?, parameters))
     }
 
     /// Creates a card from any circuit with a card's ports, and resets it.
@@ -127,8 +135,9 @@ impl Card {
             timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
             patience: Patience::of(parameters.timeout_clocks, parameters.clock_ps),
             settings: FunctionSettings::default(),
+            has_window: parameters.window_bits > 0,
             has_push: parameters.push,
-            bars: [None; 3],
+            bars: [None; 4],
             tlps: Tlps::new(parameters.datapath_bytes as usize, parameters.clock_ps),
             reads: VecDeque::new(),
             rests_ps: VecDeque::new(),
@@ -174,6 +183,12 @@ impl Card {
     pub fn reads_waiting(&self, now: Picoseconds) -> usize {
         let waits_ps = self.patience.waits_ps;
         self.reads.iter().filter(|read| read.sent_ps + waits_ps > now.0).count()
+    }
+
+    /// Reads the card's memory without taking time. Returns false if there is none, or not all of
+    /// it exists.
+    pub fn peek_memory(&self, address: u64, out: &mut [u8]) -> bool {
+        self.model.peek_memory(address, out)
     }
 
     /// Returns the clock counts up to now.
@@ -380,8 +395,9 @@ impl Device for Card {
         let is_enabled = config.memory_enabled();
         // A 64-bit BAR 0 takes two BARs.
         let receive = (1..6).find_map(|index| config.bar(index));
+        let window = config.bar(2).filter(|_| self.has_window);
         let push = config.bar(4).filter(|_| self.has_push);
-        self.bars = [config.bar(0), receive, push].map(|bar| bar.filter(|_| is_enabled));
+        self.bars = [config.bar(0), receive, window, push].map(|bar| bar.filter(|_| is_enabled));
         self.settings = config.into();
     }
 

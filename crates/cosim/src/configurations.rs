@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Parameter sets of the verilated gateware, with one model each. The build reads this file too.
 
-/// Build parameters of a card, those of the module `crosslane_card`.
+/// Build parameters of a card, those of the module `crosslane_card`, or with memory
+/// `crosslane_card_with_memory`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardParameters {
     /// Width of the datapath in bytes: 8, 16, 32 or 64.
@@ -38,6 +39,10 @@ pub struct CardParameters {
     pub packets: bool,
     /// Whether each channel has a line in the push aperture, BAR4.
     pub push: bool,
+    /// Whether H2C and C2H channel 0 reach the card's memory.
+    pub memory: bool,
+    /// Bits of the addresses of the window into that memory, BAR2; 0: it has none.
+    pub window_bits: u32,
     /// Clock period, ps.
     pub clock_ps: u64,
     /// Completion time-out, clocks.
@@ -229,12 +234,14 @@ const OWN: CardParameters = CardParameters {
     completion_data_credits: 0,
     packets: false,
     push: false,
+    memory: false,
+    window_bits: 0,
     clock_ps: 4000,
     timeout_clocks: 12_500_000,
 };
 
 /// All configurations that can be built.
-pub const CONFIGURATIONS: [Configuration; 4] = [
+pub const CONFIGURATIONS: [Configuration; 6] = [
     Configuration { name: "gen2x4", of: "rosta:crosslane", parameters: OWN },
     Configuration {
         name: "gen3x4",
@@ -267,6 +274,24 @@ pub const CONFIGURATIONS: [Configuration; 4] = [
             lane_window_bytes: 131_072,
             fetch_batch: 128,
             push: true,
+            ..OWN
+        },
+    },
+    Configuration {
+        name: "gen2x4memory",
+        of: "rosta:memory",
+        parameters: CardParameters { memory: true, window_bits: 28, ..OWN },
+    },
+    Configuration {
+        name: "kc705",
+        of: "kc705:crosslane",
+        parameters: CardParameters {
+            datapath_bytes: 16,
+            lanes: 1,
+            lane_window_bytes: 65_536,
+            memory: true,
+            clock_ps: 8000,
+            timeout_clocks: 6_250_000,
             ..OWN
         },
     },

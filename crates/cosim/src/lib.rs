@@ -17,6 +17,7 @@ mod cable;
 mod card;
 mod configurations;
 mod error;
+mod memory;
 mod model;
 mod network;
 mod pins;
@@ -30,6 +31,10 @@ pub use configurations::{
     NetworkCardParameters, NetworkConfiguration, STAND_IN,
 };
 pub use error::CosimError;
+pub use memory::CardMemory;
 pub use model::{Model, is_built};
 pub use network::NetworkCard;
-pub use pins::{Inputs, LINE_WORDS, MAX_LINKS, NetworkInputs, NetworkOutputs, Outputs};
+pub use pins::{
+    AxiInputs, AxiOutputs, Inputs, LINE_WORDS, MAX_LINKS, MemoryInputs, MemoryOutputs,
+    NetworkInputs, NetworkOutputs, Outputs,
+};

@@ -7,7 +7,8 @@ use crate::configurations::{
     CONFIGURATIONS, CardParameters, Configuration, NETWORK_CONFIGURATIONS, NetworkCardParameters,
 };
 use crate::error::CosimError;
-use crate::pins::{Inputs, NetworkInputs, NetworkOutputs, Outputs};
+use crate::memory::{CardMemory, WithMemory};
+use crate::pins::{Inputs, MemoryInputs, MemoryOutputs, NetworkInputs, NetworkOutputs, Outputs};
 
 /// Circuit with the ports of `crosslane_card`, or with those of another module.
 pub trait Model<I = Inputs, O = Outputs>: Send {
@@ -19,6 +20,12 @@ pub trait Model<I = Inputs, O = Outputs>: Send {
     /// # Errors
     /// Returns an error if the models are built without traces or the file cannot be written.
     fn trace_to(&mut self, file: &Path) -> Result<(), CosimError>;
+
+    /// Reads the card's memory without taking time. Returns false if there is none, or not all of
+    /// it exists.
+    fn peek_memory(&self, _address: u64, _out: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// Whether this program contains models of the gateware.
@@ -26,17 +33,30 @@ pub const fn is_built() -> bool {
     cfg!(feature = "rtl")
 }
 
-/// Returns the model for these parameters.
+/// Returns the model for these parameters, with the card's memory if they have one.
 ///
 /// # Errors
 /// Returns an error if no such model is built.
-pub(crate) fn model_for(parameters: &CardParameters) -> Result<Box<dyn Model>, CosimError> {
+pub(crate) fn model_for(
+    parameters: &CardParameters,
+    memory: Option<Box<dyn CardMemory>>,
+) -> Result<Box<dyn Model>, CosimError> {
     if !is_built() {
         return Err(CosimError::NotBuilt);
     }
     let found = CONFIGURATIONS.iter().find(|it| it.parameters == *parameters);
-    found.and_then(built).ok_or_else(|| none_for(parameters))
+    let model = match memory {
+        Some(memory) => found.and_then(|it| built_with_memory(it.name)).map(|circuit| {
+            let (bytes, clock_ps) = (parameters.datapath_bytes, parameters.clock_ps);
+            Box::new(WithMemory::new(circuit, memory, bytes, clock_ps)) as Box<dyn Model>
+        }),
+        None => found.and_then(built),
+    };
+    model.ok_or_else(|| none_for(parameters))
 }
+
+/// Circuit with the ports of `crosslane_card_with_memory`.
+pub(crate) type MemoryModel = dyn Model<MemoryInputs, MemoryOutputs>;
 
 /// Circuit with the ports of `crosslane_network_card`.
 pub(crate) type NetworkModel = dyn Model<NetworkInputs, NetworkOutputs>;
@@ -69,6 +89,18 @@ pub(crate) fn built(configuration: &Configuration) -> Option<Box<dyn Model>> {
     crate::verilated::card(configuration.name).map(|model| Box::new(model) as Box<dyn Model>)
 }
 
+/// Returns the model of a card with memory by its name if it is built.
+#[cfg(feature = "rtl")]
+fn built_with_memory(name: &str) -> Option<Box<MemoryModel>> {
+    crate::verilated::card_with_memory(name).map(|model| Box::new(model) as Box<MemoryModel>)
+}
+
+/// Returns the model of a card with memory by its name if it is built.
+#[cfg(not(feature = "rtl"))]
+fn built_with_memory(_name: &str) -> Option<Box<MemoryModel>> {
+    None
+}
+
 /// Returns the model of a network processor by its name if it is built.
 #[cfg(feature = "rtl")]
 fn built_network(name: &str) -> Option<Box<NetworkModel>> {
@@ -89,8 +121,11 @@ pub(crate) fn built(_configuration: &Configuration) -> Option<Box<dyn Model>> {
 
 /// Returns the error that names the differences and the models that exist.
 fn none_for(parameters: &CardParameters) -> CosimError {
-    let all = CONFIGURATIONS.iter();
-    let there = list(all.filter(|it| built(it).is_some()).map(|it| (it.name, it.of)));
+    let is_there = |it: &&Configuration| match it.parameters.memory {
+        true => built_with_memory(it.name).is_some(),
+        false => built(it).is_some(),
+    };
+    let there = list(CONFIGURATIONS.iter().filter(is_there).map(|it| (it.name, it.of)));
     let nearest =
         CONFIGURATIONS.iter().map(|it| (differences(parameters, &it.parameters), it.name));
     CosimError::NoConfiguration { why: nearest_of(nearest), there }
@@ -132,6 +167,8 @@ fn differences(wanted: &CardParameters, other: &CardParameters) -> Vec<String> {
             ("completion_data_credits", p.completion_data_credits.into()),
             ("packets", p.packets.into()),
             ("push", p.push.into()),
+            ("memory", p.memory.into()),
+            ("bits of the window into memory", p.window_bits.into()),
             ("clock (ps)", p.clock_ps),
             ("completion time-out (clocks)", p.timeout_clocks),
         ]
@@ -187,7 +224,7 @@ mod tests {
         let parameters = CardParameters { tags: 5, ..CONFIGURATIONS[1].parameters };
         let error = none_for(&parameters).to_string();
         assert!(error.contains("tags is 5 instead of 64, unlike gen3x4"), "{error}");
-        let error = model_for(&parameters).err().map(|error| error.to_string()).unwrap();
+        let error = model_for(&parameters, None).err().map(|error| error.to_string()).unwrap();
         assert_eq!(error.contains("--features rtl"), !is_built(), "{error}");
     }
 }

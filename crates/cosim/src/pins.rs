@@ -71,6 +71,81 @@ pub struct Outputs {
     pub tx_data: [u32; DATA_WORDS],
 }
 
+/// Inputs of an AXI4 port of a card in one clock; names are AXI's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AxiInputs {
+    /// `awready`.
+    pub aw_ready: u8,
+    /// `wready`.
+    pub w_ready: u8,
+    /// `bvalid`.
+    pub b_valid: u8,
+    /// `bresp`.
+    pub b_response: u8,
+    /// `arready`.
+    pub ar_ready: u8,
+    /// `rvalid`.
+    pub r_valid: u8,
+    /// `rlast`.
+    pub r_last: u8,
+    /// `rresp`.
+    pub r_response: u8,
+    /// `rdata`.
+    pub r_data: [u32; DATA_WORDS],
+}
+
+/// Outputs of an AXI4 port of a card in one clock, sampled before its edge. The size of a beat is
+/// the datapath's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AxiOutputs {
+    /// `awvalid`.
+    pub aw_valid: u8,
+    /// `wvalid`.
+    pub w_valid: u8,
+    /// `wlast`.
+    pub w_last: u8,
+    /// `bready`.
+    pub b_ready: u8,
+    /// `arvalid`.
+    pub ar_valid: u8,
+    /// `rready`.
+    pub r_ready: u8,
+    /// `awlen`: beats less one.
+    pub aw_length: u8,
+    /// `arlen`: beats less one.
+    pub ar_length: u8,
+    /// `awaddr`.
+    pub aw_address: u64,
+    /// `araddr`.
+    pub ar_address: u64,
+    /// `wstrb`.
+    pub w_strobe: u64,
+    /// `wdata`.
+    pub w_data: [u32; DATA_WORDS],
+}
+
+/// Inputs of one clock of a card with memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryInputs {
+    /// Those of any card.
+    pub tlps: Inputs,
+    /// Ports of the channels and of the window.
+    pub ports: [AxiInputs; 2],
+}
+
+/// Outputs of one clock of a card with memory, sampled before its edge.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MemoryOutputs {
+    /// Those of any card.
+    pub tlps: Outputs,
+    /// Ports of the channels and of the window.
+    pub ports: [AxiOutputs; 2],
+}
+
 /// Most links of a network processor.
 pub const MAX_LINKS: usize = 8;
 /// Words of 32 bits for the line bits of a link's word: at most 66 of each of 8 lanes.

@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 
 use crate::error::CosimError;
 use crate::model::Model;
-use crate::pins::{Inputs, NetworkInputs, NetworkOutputs, Outputs};
+use crate::pins::{Inputs, MemoryInputs, MemoryOutputs, NetworkInputs, NetworkOutputs, Outputs};
 
 /// Functions of one model.
 struct Functions<I, O> {
@@ -20,8 +20,8 @@ struct Functions<I, O> {
     trace: unsafe extern "C" fn(*mut c_void, *const c_char) -> bool,
 }
 
-// The build writes `MODELS` and `NETWORK_MODELS`, tables of each model's functions, and their
-// declarations.
+// The build writes `MODELS`, `MEMORY_MODELS` and `NETWORK_MODELS`, tables of each model's
+// functions, and their declarations.
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// Verilated circuit.
@@ -38,6 +38,11 @@ unsafe impl<I: 'static, O: 'static> Send for Verilated<I, O> {}
 /// Returns the model of a card by its name if it is built.
 pub(crate) fn card(name: &str) -> Option<Verilated<Inputs, Outputs>> {
     Verilated::new(&MODELS, name)
+}
+
+/// Returns the model of a card with memory by its name if it is built.
+pub(crate) fn card_with_memory(name: &str) -> Option<Verilated<MemoryInputs, MemoryOutputs>> {
+    Verilated::new(&MEMORY_MODELS, name)
 }
 
 /// Returns the model of a network processor by its name if it is built.

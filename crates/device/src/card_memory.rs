@@ -189,18 +189,18 @@ impl Dram {
 
 /// Refusal of a burst whose address the memory lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     /// Address of the burst.
     pub address: u64,
     /// Bytes of the access before the burst.
     pub before: u32,
-    /// Time at which the refusal and all answers before it have arrived.
+    /// Time at which the refusal and all answers before it have arrived, ps.
     pub at_ps: u64,
 }
 
 /// Memory of a card and its AXI ports, one per direction.
-pub(crate) struct CardMemory {
-    pub parameters: CardMemoryParameters,
+pub struct CardMemory {
+    pub(crate) parameters: CardMemoryParameters,
     /// Channels in ascending order of address.
     channels: Vec<Dram>,
     memory: Memory,
@@ -212,6 +212,7 @@ pub(crate) struct CardMemory {
 }
 
 impl CardMemory {
+    /// Creates a memory of zeros.
     pub fn new(parameters: CardMemoryParameters) -> Self {
         Self {
             parameters,
@@ -224,7 +225,7 @@ impl CardMemory {
     }
 
     /// Converts AXI clocks to picoseconds.
-    pub fn clocks_ps(&self, clocks: u32) -> u64 {
+    pub(crate) fn clocks_ps(&self, clocks: u32) -> u64 {
         u64::from(clocks) * self.parameters.axi_clock.0
     }
 
@@ -255,7 +256,10 @@ impl CardMemory {
     }
 
     /// Writes bytes that are available from `from_ps`, in bursts. Returns when the last one is
-    /// confirmed.
+    /// confirmed, ps.
+    ///
+    /// # Errors
+    /// Refuses a burst that is not all in the memory; those before it are written.
     pub fn write(&mut self, from_ps: u64, address: u64, data: &[u8]) -> Result<u64, Refused> {
         let (mut done, mut confirmed_ps) = (0, from_ps);
         let latency_ps = self.parameters.write_latency.0;
@@ -288,7 +292,13 @@ impl CardMemory {
     }
 
     /// Reads bytes of one burst, requested at `from_ps` or later. Returns when the last byte
-    /// arrives.
+    /// arrives, ps.
+    ///
+    /// # Errors
+    /// Refuses a burst that is not all in the memory.
+    ///
+    /// # Panics
+    /// If the bytes go beyond the end of a burst ([`to_burst_end`](Self::to_burst_end)).
     pub fn read(&mut self, from_ps: u64, address: u64, out: &mut [u8]) -> Result<u64, Refused> {
         let (bytes, p) = (out.len() as u64, self.parameters);
         let asked_ps = self.edge_ps(from_ps.max(self.request_free_ps));

@@ -17,7 +17,7 @@ pub mod nic;
 pub mod outside;
 mod parameters;
 
-pub use card_memory::{CardMemoryParameters, Copying};
-pub use engine::{Engine, PUSH_BAR, PUSH_BYTES};
+pub use card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
+pub use engine::{Engine, PUSH_BAR, PUSH_BYTES, WINDOW_BAR};
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
 pub use parameters::{EngineParameters, UNLIMITED_COMPLETIONS};

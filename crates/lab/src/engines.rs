@@ -4,14 +4,17 @@
 use std::path::{Path, PathBuf};
 
 use crosslane_cosim::{
-    Card, CardParameters, CosimError, MOST_NODES, NETWORK_CONFIGURATIONS, NetworkCard,
+    Card, CardMemory, CardParameters, CosimError, MOST_NODES, NETWORK_CONFIGURATIONS, NetworkCard,
     NetworkCardParameters,
 };
 use crosslane_device::network_processor::{LineCode, NetworkProcessor, NetworkProcessorParameters};
-use crosslane_device::{Engine, EngineParameters, PUSH_BAR, PUSH_BYTES, UNLIMITED_COMPLETIONS};
+use crosslane_device::{
+    Copying, Engine, EngineParameters, PUSH_BAR, PUSH_BYTES, UNLIMITED_COMPLETIONS, WINDOW_BAR,
+};
 use crosslane_fabric::Device;
 use crosslane_pcie::units::Picoseconds;
 
+use crate::board::Board;
 use crate::file::{EndpointInstance, LabFile, TorusInstance};
 
 /// The implementation of an engine.
@@ -42,7 +45,8 @@ impl Engines {
         if self.kind == EngineKind::Model {
             return Ok(Box::new(Engine::new(engine)));
         }
-        let mut card = Card::new(&card_of(endpoint, &engine)?)?;
+        let memory = engine.card_memory.map(|it| Box::new(Board::new(it)) as Box<dyn CardMemory>);
+        let mut card = Card::new(&card_of(endpoint, &engine)?, memory)?;
         if let Some(file) = &self.trace {
             card.trace_to(&file_of(file, &endpoint.name))?;
         }
@@ -137,6 +141,9 @@ fn network_card_of(
     })
 }
 
+/// Bytes of the card's memory that the gateware reads ahead.
+const READ_AHEAD_BYTES: u32 = 8192;
+
 /// Returns the gateware configuration that matches an engine's parameters.
 fn card_of(
     endpoint: &EndpointInstance,
@@ -159,9 +166,15 @@ fn card_of(
     if engine.push && bars[PUSH_BAR].is_none_or(|bar| bar.size_bytes != PUSH_BYTES) {
         return not_so("the push aperture, BAR 4, is not of 4 KiB");
     }
-    if engine.card_memory.is_some() {
-        return not_so("the card has a memory");
+    if let Some(memory) = &engine.card_memory {
+        if memory.copying == Copying::InTurn {
+            return not_so("bursts of the card's memory are read and written in turn");
+        }
+        if memory.read_ahead_bytes != READ_AHEAD_BYTES {
+            return not_so("as much of the card's memory is read ahead");
+        }
     }
+    let window = bars[WINDOW_BAR].filter(|_| engine.card_memory.is_some());
     // The gateware leaves the count out where there is no limit.
     let limit = |credits| if credits == UNLIMITED_COMPLETIONS { 0 } else { credits };
     let bar1_bytes = bars[1].map_or(0, |bar| bar.size_bytes);
@@ -183,6 +196,8 @@ fn card_of(
         completion_data_credits: limit(engine.completion_data_credits),
         packets: engine.packets,
         push: engine.push,
+        memory: engine.card_memory.is_some(),
+        window_bits: window.map_or(0, |bar| bar.size_bytes.ilog2()),
         clock_ps: engine.clock.0,
         timeout_clocks: engine.completion_timeout.0 / engine.clock.0,
     })
@@ -195,7 +210,8 @@ mod tests {
 
     #[test]
     fn labs_of_this_projects_engine_have_a_configuration() {
-        for lab in ["rosta:crosslane", "minimal", "pciebench:crosslane"] {
+        let labs = ["rosta:crosslane", "minimal", "pciebench:crosslane"];
+        for lab in labs.into_iter().chain(["rosta:memory", "kc705:crosslane"]) {
             let loaded = crate::open(lab).unwrap();
             for endpoint in &loaded.file().endpoints {
                 let card = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap();

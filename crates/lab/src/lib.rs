@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod board;
 mod checked_run;
 mod engines;
 pub mod enumerate;

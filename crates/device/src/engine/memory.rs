@@ -11,7 +11,7 @@ use crosslane_regs::engine::channel::control;
 
 use super::arbiter::later;
 use super::channel::{Current, Descriptor, Fault, Kind, Reading};
-use super::{Engine, MEMORY_BAR};
+use super::{Engine, WINDOW_BAR};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 use crate::kit::Answer;
 
@@ -342,7 +342,7 @@ impl Board {
 impl Engine {
     /// Whether a BAR is the window into the card's memory.
     pub(super) fn is_card_window(&self, bar: usize) -> bool {
-        bar == MEMORY_BAR && self.board.is_some()
+        bar == WINDOW_BAR && self.board.is_some()
     }
 
     /// Writes through the window. What the memory refuses is lost.

@@ -35,7 +35,7 @@ use read::Tags;
 use user::User;
 
 /// BAR of the window into the card's memory, if the engine has one.
-const MEMORY_BAR: usize = 2;
+pub const WINDOW_BAR: usize = 2;
 /// Timer token: look for work.
 const STEP: u32 = 0;
 /// Timer token: check for completion time-outs.

@@ -44,6 +44,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use crosslane_cosim::Card;
 use crosslane_device::Engine;
 use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
 use crosslane_host::RdmaResult;
@@ -178,12 +179,15 @@ impl Simulation {
     }
 
     /// Reads the memory of a card with an engine outside simulated time. Returns false if there is
-    /// no such memory in the model: the gateware's cannot be read.
+    /// no such memory.
     pub fn peek_card(&self, card: &str, address: u64, out: &mut [u8]) -> bool {
         let Some(node) = self.find(card) else { return false };
         let mut state = self.shared.lock();
-        let engine = state.fabric.device_as::<Engine>(node);
-        engine.is_some_and(|engine| engine.peek_memory(address, out))
+        if let Some(engine) = state.fabric.device_as::<Engine>(node) {
+            return engine.peek_memory(address, out);
+        }
+        let card = state.fabric.device_as::<Card>(node);
+        card.is_some_and(|card| card.peek_memory(address, out))
     }
 
     /// Adds a task; its first poll comes after those of the tasks that are ready. It runs to its

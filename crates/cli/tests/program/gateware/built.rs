@@ -15,6 +15,8 @@ use crate::run::{assert_refused, json_of, number, run, run_well};
 const MOST_PS: f64 = 12_000.0;
 /// Largest difference of a rate.
 const MOST_OF_RATE: f64 = 0.01;
+/// The same with a card's memory, whose bursts are those of the gateware.
+const MOST_OF_MEMORY: f64 = 0.02;
 /// The same of small operations, whose descriptors share the link with them.
 const MOST_OF_SMALL: f64 = 0.02;
 
@@ -59,6 +61,28 @@ fn every_benchmark_gives_the_figures_of_the_model() {
         let off = (theirs / ours - 1.0).abs();
         assert!(off < MOST_OF_RATE, "crosslane {arguments}: {theirs} B/s, not {ours}");
     }
+}
+
+/// Transfers with a card's memory, both ways, and reads of it by another card.
+#[test]
+fn card_memory_gives_the_figures_of_the_model() {
+    let arguments = "bench sweep --lab kc705:crosslane --size 4K,64K --iterations 8 --json";
+    let (mut model, mut gateware) =
+        (json_of(arguments), json_of(&format!("{arguments} --engine rtl")));
+    let (ours, theirs) = (model["rows"].take(), gateware["rows"].take());
+    let (ours, theirs) = (ours.as_array().unwrap(), theirs.as_array().unwrap());
+    assert_eq!((ours.len(), theirs.len()), (4, 4));
+    for (our, their) in ours.iter().zip(theirs) {
+        assert_eq!((&our["way"], &their["wrong_words"]), (&their["way"], &0.into()));
+        let (a, b) = (number(&our["transfer_ns"]), number(&their["transfer_ns"]));
+        assert!((b / a - 1.0).abs() < MOST_OF_MEMORY, "{our}: {b} ns");
+    }
+    let arguments = "bench p2p --lab rosta:memory --to fpga2 --by read --size 64K --iterations 6";
+    let mut model = json_of(&format!("{arguments} --json"));
+    let (model, gateware) = (model["scenarios"][0].take(), scenario_on_gateware(arguments));
+    let rate = |of: &Value| number(&of["flows"][0]["hardware"]["bytes_per_second"]);
+    let (ours, theirs) = (rate(&model), rate(&gateware));
+    assert!((theirs / ours - 1.0).abs() < MOST_OF_MEMORY, "{theirs} B/s, not {ours}");
 }
 
 /// The account is by the gateware's registers, the search by runs of the model.
