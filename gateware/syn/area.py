@@ -101,6 +101,7 @@ CONFIGURATIONS = [
         ("with peer, 8 lanes and tables", "crosslane_engine", WIDTHS, {}, BOTH, {}),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, (SERIES_7,), {}),
         ("shim to the P-Tile", "crosslane_shim_ptile", (256, 512), {}, (SERIES_7,), {}),
+        ("shim to Stratix 10", "crosslane_shim_s10", (256, 512), {}, (SERIES_7,), {}),
         (
             "shim to the Gen3 block of Virtex-7",
             "crosslane_shim_us",

@@ -8,14 +8,16 @@ import cocotb
 import pytest
 from cocotb.triggers import ClockCycles, RisingEdge
 from packed import pack, unpack
-from shim_ptile_bench import (
+from shim_intel_bench import (
     DATA_BITS,
     LANES,
     SEGMENTS,
-    HardBlock,
     any_tlp,
+    openings,
+    send_by_hand,
     write_of,
 )
+from shim_ptile_bench import HardBlock
 from simulate import ALL, SEED, simulate
 from tlp_stream import (
     COMPLETION,
@@ -195,17 +197,6 @@ async def settings_are_the_functions(dut):
     assert int(dut.room.value) == 0
 
 
-async def openings(dut, clocks=64):
-    """The classes that are open in some clock, and those that are in each: posted, nonposted,
-    completion."""
-    some, each = 0, 7
-    for _ in range(clocks):
-        await RisingEdge(dut.clk)
-        some |= int(dut.room.value)
-        each &= int(dut.room.value)
-    return f"{some:03b}", f"{each:03b}"
-
-
 @cocotb.test()
 async def room_follows_the_credits(dut):
     """A class is always open with plenty of credits, now and then with enough for one TLP."""
@@ -309,22 +300,6 @@ async def a_receiver_of_one_gets_one_at_a_time(dut):
             back += 1
             block.credits["nph"] = (1 + back) % 256
     assert back > 50
-
-
-async def send_by_hand(dut, tlp, beats=None):
-    """Puts the first `beats` beats of a TLP on the engine's stream."""
-    size = DATA_BITS // 8
-    count = max(1, -(-len(tlp.payload) // size))
-    for beat in range(count if beats is None else beats):
-        dut.s_tx_valid.value = 1
-        dut.s_tx_first.value = beat == 0
-        dut.s_tx_last.value = beat == count - 1
-        dut.s_tx_header.value = pack("tlp_header_t", **tlp.header) if beat == 0 else 0
-        piece = tlp.payload[beat * size : (beat + 1) * size]
-        dut.s_tx_data.value = int.from_bytes(piece, "little")
-        await RisingEdge(dut.clk)
-        await until(dut, lambda: dut.s_tx_ready.value, 200)
-    dut.s_tx_valid.value = 0
 
 
 @cocotb.test()

@@ -30,45 +30,24 @@ module crosslane_shim_ptile_credits
   localparam logic [4:0] SETTLED = 5'd31;  // clocks in which all limits are told
 
   logic [4:0] settling;
-  logic [2:0] phase;
   logic settled, tick;
-  logic [CLASSES-1:0] is_class, was_class, open;
+  logic [CLASSES-1:0] is_class, was_class, headers_infinite, data_infinite;
+  logic [CLASSES-1:0][11:0] headers_free;
+  logic [CLASSES-1:0][15:0] data_free;
   logic [8:0] used, was_used;  // data credits of a TLP, of 16 bytes
-  logic [15:0] largest;
 
   assign settled = settling == SETTLED;
-  assign tick = phase == '0;
-  assign is_class = {
-    s_header.kind inside {COMPLETION, COMPLETION_DATA},
-    s_header.kind == MEMORY_READ,
-    s_header.kind == MEMORY_WRITE
-  };
-  assign used = s_header.kind inside {MEMORY_WRITE, COMPLETION_DATA} ?
-      9'((s_header.length_dw + 11'd3) >> 2) : '0;
-
   always_ff @(posedge clk) begin
-    phase   <= phase + 3'd1;
-    largest <= 16'd8 << max_payload;
     if (s_taken) begin
       was_class <= is_class;
       was_used  <= used;
     end
     if (!settled) settling <= settling + 5'd1;
     if (rst || !link_up) settling <= '0;
-    if (rst) phase <= '0;
-    room.posted <= settled && open[0];
-    room.nonposted <= settled && open[1];
-    room.completion <= settled && open[2];
-    if (rst) room <= '0;
   end
 
   for (genvar n = 0; n < CLASSES; n++) begin : g_class
-    logic [11:0] headers_free;
-    logic [15:0] data_free;
-    logic headers_infinite, data_infinite;
     logic takes, returns;
-    logic [3:0] recent;
-    logic has_plenty, has_one;
 
     assign takes   = s_taken && is_class[n];
     assign returns = gives_up && was_class[n];
@@ -85,13 +64,13 @@ module crosslane_shim_ptile_credits
         .returns,
         .used(12'd1),
         .was_used(12'd1),
-        .free(headers_free),
-        .infinite(headers_infinite)
+        .free(headers_free[n]),
+        .infinite(headers_infinite[n])
     );
     if (n == 1) begin : g_data
       // Reads have none.
-      assign data_free = '0;
-      assign data_infinite = 1'b1;
+      assign data_free[n] = '0;
+      assign data_infinite[n] = 1'b1;
     end else begin : g_data
       crosslane_shim_ptile_credit #(
           .BITS(16),
@@ -106,22 +85,12 @@ module crosslane_shim_ptile_credits
           .returns,
           .used(16'(used)),
           .was_used(16'(was_used)),
-          .free(data_free),
-          .infinite(data_infinite)
+          .free(data_free[n]),
+          .infinite(data_infinite[n])
       );
     end
-
-    // Until a TLP shows in `free`, up to four more may begin, one of them long.
-    always_ff @(posedge clk) begin
-      recent <= {recent[2:0], s_waits && is_class[n]};
-      has_plenty <= (headers_infinite || headers_free >= 12'd5) &&
-          (data_infinite || data_free >= 2 * largest + 16'd16);
-      has_one <= (headers_infinite || headers_free != '0) &&
-          (data_infinite || data_free >= largest);
-      if (rst) recent <= '0;
-    end
-    // With few credits one TLP is let in, then another when it shows.
-    assign open[n] = has_plenty || (has_one && tick && recent == '0 && !(s_waits && is_class[n]));
   end
+
+  crosslane_intel_room opener (.*);
 
 endmodule

@@ -25,10 +25,6 @@ module crosslane_shim_ptile_function
     output function_t function_o
 );
 
-  // At least, for a function-level reset: what the receive FIFO and the hard block's ready latency
-  // hold has come out by then.
-  localparam logic [6:0] RESET_CLOCKS = 7'd127;
-
   always_ff @(posedge clk) begin
     if (tl_cfg_func == '0) begin
       case (tl_cfg_add)
@@ -50,31 +46,10 @@ module crosslane_shim_ptile_function
     if (rst) function_o <= '0;
   end
 
-  // The engine is reset at once, the shim finishes TLPs in progress; then the hard block is told.
-  // `seen` waits for it to withdraw its request.
-  logic seen;
-  logic [6:0] clocks;
-  always_ff @(posedge clk) begin
-    flr_completed <= 1'b0;
-    engine_rst <= discard;
-    if (!flr_rcvd) seen <= 1'b0;
-    if (discard) begin
-      if (clocks != RESET_CLOCKS) clocks <= clocks + 1'b1;
-      else if (rx_between && tx_between) begin
-        discard <= 1'b0;
-        flr_completed <= 1'b1;
-      end
-    end else if (flr_rcvd && !seen) begin
-      discard <= 1'b1;
-      seen <= 1'b1;
-      clocks <= '0;
-    end
-    if (rst) begin
-      discard <= 1'b0;
-      seen <= 1'b0;
-      engine_rst <= 1'b1;
-      flr_completed <= 1'b0;
-    end
-  end
+  crosslane_intel_reset resets (
+      .*,
+      .requested(flr_rcvd),
+      .completed(flr_completed)
+  );
 
 endmodule

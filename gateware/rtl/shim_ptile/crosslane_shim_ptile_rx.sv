@@ -2,8 +2,7 @@
 //
 // Converts the P-Tile's receive stream to the engine's TLP stream. Read first: README.md beside
 // this file. The hard block goes on for up to 27 clocks after `rx_st_ready` has fallen: segments
-// wait in a FIFO. At 512 bits two FIFOs take segments in turn, so their heads are always the next
-// two, in whichever half of a beat they came.
+// wait in crosslane_intel_segments.
 
 module crosslane_shim_ptile_rx
   import crosslane_pkg::*;
@@ -38,12 +37,6 @@ module crosslane_shim_ptile_rx
     output logic        [DATA_BITS-1:0] m_data
 );
 
-  localparam int unsigned DEPTH = 64;
-  // Beats that may still come once the FIFO is seen this full: 27, and those of the two registers.
-  localparam int unsigned READY_CLOCKS = 27;
-  localparam int unsigned FULL = DEPTH - READY_CLOCKS - 4;
-  localparam int unsigned COUNT_BITS = $clog2(DEPTH) + 1;
-
   typedef struct packed {
     logic         sop;
     logic         eop;
@@ -53,9 +46,14 @@ module crosslane_shim_ptile_rx
     logic [255:0] data;
   } segment_t;
 
-  segment_t [SEGMENTS-1:0] come, put, head;
-  logic [SEGMENTS-1:0] put_valid, head_valid, head_taken;
-  logic [SEGMENTS-1:0][COUNT_BITS-1:0] count;
+  segment_t [SEGMENTS-1:0] come, view;
+  logic [SEGMENTS-1:0] view_valid;
+  // The next segment, and the one behind it.
+  segment_t s;
+  // verilator lint_off UNUSEDSIGNAL
+  segment_t t;  // its data, and how it ends
+  // verilator lint_on UNUSEDSIGNAL
+  logic s_valid, t_valid, takes_s, takes_t;
 
   for (genvar n = 0; n < SEGMENTS; n++) begin : g_segment
     assign come[n] = '{
@@ -66,72 +64,22 @@ module crosslane_shim_ptile_rx
             header: rx_st_hdr[128*n+:128],
             data: rx_st_data[256*n+:256]
         };
-    // verilator lint_off UNUSEDSIGNAL
-    logic s_ready;  // checked below
-    // verilator lint_on UNUSEDSIGNAL
-    crosslane_fifo #(
-        .WIDTH($bits(segment_t)),
-        .DEPTH(DEPTH)
-    ) fifo (
-        .clk,
-        .rst,
-        .s_valid(put_valid[n]),
-        .s_ready,
-        .s_data (put[n]),
-        .m_valid(head_valid[n]),
-        .m_ready(head_taken[n]),
-        .m_data (head[n]),
-        .count  (count[n])
-    );
-`ifndef SYNTHESIS
-    always_ff @(posedge clk) begin
-      if (!rst && put_valid[n]) begin
-        assert (s_ready)
-        else $error("a segment came %0d clocks after ready fell", READY_CLOCKS);
-      end
-    end
-`endif
   end
-
-  // The next segment, and the one behind it.
-  segment_t s;
-  // verilator lint_off UNUSEDSIGNAL
-  segment_t t;  // its data, and how it ends
-  // verilator lint_on UNUSEDSIGNAL
-  logic s_valid, t_valid, takes_s, takes_t;
-
-  if (SEGMENTS == 2) begin : g_turn
-    logic put_at, take_at;  // FIFO of the next segment
-    assign put[0] = (&rx_st_valid) ? come[put_at] : come[!rx_st_valid[0]];
-    assign put[1] = (&rx_st_valid) ? come[!put_at] : come[!rx_st_valid[0]];
-    assign put_valid = (&rx_st_valid) ? 2'b11 : (|rx_st_valid) ? (put_at ? 2'b10 : 2'b01) : 2'b00;
-    assign s = head[take_at];
-    assign t = head[!take_at];
-    assign s_valid = head_valid[take_at];
-    assign t_valid = head_valid[!take_at];
-    assign head_taken = take_at ? {takes_s, takes_t} : {takes_t, takes_s};
-    always_ff @(posedge clk) begin
-      put_at  <= put_at ^ (^rx_st_valid);
-      take_at <= take_at ^ takes_s ^ takes_t;
-      if (rst) begin
-        put_at  <= 1'b0;
-        take_at <= 1'b0;
-      end
-    end
-  end else begin : g_turn
-    assign put = come;
-    assign put_valid = rx_st_valid;
-    assign s = head[0];
-    assign t = '0;
-    assign s_valid = head_valid[0];
-    assign t_valid = 1'b0;
-    assign head_taken = takes_s;
-  end
-
-  always_ff @(posedge clk) begin
-    rx_st_ready <= !rst && count[0] < COUNT_BITS'(FULL);
-    if (SEGMENTS == 2 && count[SEGMENTS-1] >= COUNT_BITS'(FULL)) rx_st_ready <= 1'b0;
-  end
+  crosslane_intel_segments #(
+      .SEGMENTS(SEGMENTS),
+      .WIDTH($bits(segment_t)),
+      .VIEW(SEGMENTS),
+      .FIFOS(SEGMENTS),
+      .DEPTH(64),
+      .READY_CLOCKS(27)
+  ) segments (
+      .*,
+      .taken(SEGMENTS'(takes_s) + SEGMENTS'(takes_t))
+  );
+  assign s = view[0];
+  assign s_valid = view_valid[0];
+  assign t = SEGMENTS == 2 ? view[SEGMENTS-1] : '0;
+  assign t_valid = SEGMENTS == 2 && view_valid[SEGMENTS-1];
 
   wire_header_t words;
   tlp_header_t  header;
