@@ -142,18 +142,10 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
 
 # Snapshots are found without asking cargo, which nothing in there can start.
-define test_wasm
+test-wasm: $(TOOLS) ## the tests of the simulator's crates as WebAssembly under Node, without threads: a part of `make soak`
 	INSTA_WORKSPACE_ROOT=$(CURDIR) CARGO_TARGET_WASM32_WASIP1_RUNNER="$(CURDIR)/$(VENV)/bin/python -B $(CURDIR)/tools/test_runner.py" \
-		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 $(1) --test integration \
+		$(CARGO) test --locked --no-fail-fast --target wasm32-wasip1 --lib --test integration \
 		$(addprefix -p crosslane-,$(WASM_CRATES)) -- --skip fuzz_
-endef
-
-# For its unit tests each crate would be compiled once more.
-check-wasm: $(TOOLS) ## the integration tests of the simulator's crates as WebAssembly under Node, without threads
-	$(call test_wasm)
-
-test-wasm: $(TOOLS) ## the same with unit tests
-	$(call test_wasm,--lib)
 
 check-speed: export PRODUCTS := $(ALL_PRODUCTS)
 check-speed: ## instructions of the simulator for each TLP and link, within 5 % of docs/fabric.md

@@ -78,7 +78,6 @@ STEPS = [
     Step("check-site", after=("check-run", "check-doc", "check-web"), writes="release"),
     # Programs that run while it builds are the host's, in the same folder.
     Step("check-arm", writes="debug"),
-    Step("check-wasm", writes="debug"),
     Step("check-gateware", background=True, limit_seconds=75 * 60),
     Step("check-area", background=True, limit_seconds=75 * 60),
     # From what `check-area` has synthesised, and one row more.
