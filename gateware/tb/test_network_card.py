@@ -38,7 +38,7 @@ from network_host import (
 )
 from network_reference import Reference
 from packed import pack
-from simulate import SEED, simulate, widths
+from simulate import ALL, SEED, simulate, widths
 from tlp_stream import NO_BAR
 
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
@@ -283,7 +283,8 @@ async def reads_elsewhere_give_zeros_or_are_refused(dut):
         assert one.status == status
 
 
-@pytest.mark.parametrize("long", [0, 1])
+# In CI long datagrams are those of lab nget:dense, by the driver.
+@pytest.mark.parametrize("long", [0, 1] if ALL else [0])
 @pytest.mark.parametrize("width", widths(128))
 def test_network_card(width, long):
     sizes = {name.upper(): value for name, value in (SIZES | GETS).items()}

@@ -388,7 +388,7 @@ def sizes_of(**others: int) -> dict[str, int]:
     return {name.upper(): value for name, value in (SIZES | others).items()}
 
 
-@pytest.mark.parametrize("long, blocks", [(0, 0), (1, 0), (1, 1)])
+@pytest.mark.parametrize("long, blocks", [(0, 0), *([(1, 0)] if ALL else []), (1, 1)])
 @pytest.mark.parametrize("links", [1, 2] if ALL else [1])
 @pytest.mark.parametrize("width", widths(256))
 def test_network_processor(width, links, long, blocks):
