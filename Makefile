@@ -286,12 +286,13 @@ man: ## the man pages, in target/man
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
-test-rtl: rtl ## the same with a thousand restarts, long storms, two reproductions, and every board
+test-rtl: rtl ## the same with a thousand restarts, long storms, three reproductions, and every board
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
 	$(TARGET_DIR)/release/crosslane torture --tori --engine rtl --seeds $(call seeds,$(RTL_TORI_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
 	$(TARGET_DIR)/release/crosslane reproduce nget --engine rtl
+	$(TARGET_DIR)/release/crosslane reproduce kc705 --engine rtl
 	GATEWARE_ALL=1 CROSSLANE_PROGRAM=$(abspath $(TARGET_DIR))/release/crosslane \
 		$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider gateware/boards/test_device.py
 

@@ -35,9 +35,9 @@ def seeds(count: int) -> str:
 # Each with its description in the table.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
-    Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta "
-    f"and nget with engines of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}; "
-    f"tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
+    Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta, "
+    "nget and kc705 with engines of our own, on the gateware; torture on it, seeds "
+    f"{seeds(RTL_SEEDS)}; tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
     Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "

@@ -171,7 +171,8 @@ fn card_of(
             return not_so("bursts of the card's memory are read and written in turn");
         }
         if memory.read_ahead_bytes != READ_AHEAD_BYTES {
-            return not_so("as much of the card's memory is read ahead");
+            let bytes = memory.read_ahead_bytes;
+            return not_so(&format!("the engine reads {bytes} B of the card's memory ahead"));
         }
     }
     let window = bars[WINDOW_BAR].filter(|_| engine.card_memory.is_some());
@@ -207,6 +208,7 @@ fn card_of(
 mod tests {
     use super::*;
     use crosslane_cosim::CONFIGURATIONS;
+    use crosslane_device::CardMemoryParameters;
 
     #[test]
     fn labs_of_this_projects_engine_have_a_configuration() {
@@ -223,6 +225,20 @@ mod tests {
         let endpoint = &document.file().endpoints[0];
         let error = card_of(endpoint, &endpoint.part.engine.unwrap()).unwrap_err().to_string();
         assert!(error.contains("headers go through the datapath"), "{error}");
+        let board = crate::open("kc705").unwrap();
+        let endpoint = &board.file().endpoints[0];
+        let engine = endpoint.part.engine.unwrap();
+        let own = EngineParameters { header_on_datapath: false, ..engine };
+        let error = card_of(endpoint, &own).unwrap_err().to_string();
+        assert!(error.contains("are read and written in turn"), "{error}");
+        let memory = engine.card_memory.map(|memory| CardMemoryParameters {
+            copying: Copying::Overlapped,
+            read_ahead_bytes: 16_384,
+            ..memory
+        });
+        let error = card_of(endpoint, &EngineParameters { card_memory: memory, ..own });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("reads 16384 B of the card's memory ahead"), "{error}");
         let pushing = crate::open("pciebench:crosslane").unwrap();
         let constant = "variant.crosslane.part.nfp.bar4.size_bytes";
         let larger = pushing.with_constant(constant, 8192.into()).unwrap();

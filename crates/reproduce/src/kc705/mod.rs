@@ -135,7 +135,7 @@ pub(crate) const STUDY: Study = Study {
         summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KiB to 4 MiB, one \
                       more grade of link.",
         scenarios: sweep::SCENARIOS + next::SCENARIOS + queued::SCENARIOS,
-        has_engines: false,
+        has_engines: true,
         beside_gateware: 0,
         experiments: |context, done| {
             let measured = sweep::measure(context)?;

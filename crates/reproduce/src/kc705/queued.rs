@@ -39,7 +39,7 @@ fn depth_of(size: u64) -> u32 {
 }
 
 pub(super) fn run(context: &Context<'_>, document: &[Point]) -> Result<Experiment> {
-    let lab = context.variant("crosslane")?;
+    let lab = context.variant("crosslane")?.with_engines(context.own);
     let jobs: Vec<Job> = CardDirection::ALL
         .into_iter()
         .flat_map(|way| {
