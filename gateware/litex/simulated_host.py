@@ -172,7 +172,7 @@ class SimulatedHost(LiteXModule):
             place.eq(Array(line[part] for line in script)[step]) for part, place in enumerate(entry)
         ]
         read = self.reads.source
-        # What is left of the answer from the address on; the double words of the next piece.
+        # The rest of the answer, from the address on, and the double words of the next piece.
         address, bytes_left, left, piece = Signal(32), Signal(13), Signal(11), Signal(11)
         most = PIECE_DW - address[2:6]
         begin, end = Signal(2), Signal(2)  # bytes that the first and last double word have in vain

@@ -6,25 +6,20 @@ import random
 
 import cocotb
 import pytest
+from card_checks import check_interrupt, check_lane, check_unanswered
 from cocotb.triggers import FallingEdge, RisingEdge, with_timeout
 from cocotbext.pcie.core import RootComplex
 from cocotbext.pcie.core.tlp import CplStatus, TlpType
 from cocotbext.pcie.core.utils import PcieId
 from cocotbext.pcie.intel.ptile.interface import PTilePcieFrame
 from engine_host import (
-    INTERRUPT,
-    STATUS,
     STREAM_H2C,
-    STREAM_LANE,
-    Channel,
     Descriptor,
     check_identity,
     complete,
-    enable_lane,
     opened,
     pattern,
     route,
-    set_vector,
     there_and_back,
 )
 from register_map import OFFSETS
@@ -73,53 +68,19 @@ async def data_go_from_host_to_card_to_host(dut, pause):
 @cocotb.test()
 async def an_interrupt_comes_behind_data_and_status(dut):
     """A message is a write, from the card's own table."""
-    card = await card_of(dut)
-    message = card.allocate(4096, 4096)
-    card.device.functions[0].msix_cap.msix_enable = True
-    await set_vector(card, 2, message + 64, 0xCAFE)
-    channel = Channel(card, "c2h[0]")
-    await channel.open(interrupt_enable=1)
-    await channel.set("vector", 2)
-    place = card.allocate(4096, 4096)
-    await card.wait(100)
-    await channel.post([Descriptor(place, 100, STATUS | INTERRUPT)])
-    await until(dut, lambda: card.load(message + 64, 4) == (0xCAFE).to_bytes(4, "little"), 2000)
-    assert channel.block().completed == 1
-    assert card.load(place, 100) == pattern(0, 0, 100)
+    await check_interrupt(await card_of(dut))
 
 
 @cocotb.test()
 async def what_is_written_into_a_lane_comes_out(dut):
     """BAR 1, as another card writes it."""
-    card = await card_of(dut)
-    await route(card, c2h=STREAM_LANE, lane=1)
-    await enable_lane(card, 1)
-    [writer] = await opened(card, "c2h[0]")
-    data = random.Random(SEED).randbytes(4000)
-    for at in range(0, len(data), 200):
-        await card.lanes.write(CARD["LANE_WINDOW"] + at, data[at : at + 200])
-    target = card.allocate(4096, 4096)
-    await writer.post([Descriptor(target, len(data))])
-    await complete(writer)
-    assert card.load(target, len(data)) == data
+    await check_lane(await card_of(dut), CARD["LANE_WINDOW"])
 
 
 @cocotb.test()
 async def what_nobody_answers_stops_the_channel(dut):
     """A read of an unmapped address: Unsupported Request from the root complex."""
-    card = await card_of(dut)
-    await route(card)
-    reader, writer = await opened(card, "h2c[0]", "c2h[0]")
-    place, nowhere = card.allocate(8192, 4096), 0x7FFF_0000_0000
-    await reader.post([Descriptor(place, 4096), Descriptor(nowhere, 256)])
-    block = await reader.completed()
-    assert (block.completed, block.error) == (1, "unsupported_request")
-    assert block.error_address == nowhere
-    await writer.post([Descriptor(place, 8000)])
-    await complete(writer)
-    await reader.open()
-    await reader.post([Descriptor(place, 4096)])
-    await complete(reader)
+    await check_unanswered(await card_of(dut))
 
 
 @cocotb.test()

@@ -212,11 +212,11 @@ pub fn run(arguments: &SweepArguments) -> Result<()> {
 fn with_engine(arguments: &SweepArguments, lab: &Lab, card: Option<&str>) -> Result<()> {
     let (begun, kind) = (Instant::now(), arguments.engines.kind()?);
     let sweep = LabSweep::new(lab, card, options(arguments))?;
-    let lab_measured = lab.clone().with_engines(kind);
-    let measured = LabSweep::new(&lab_measured, card, options(arguments))?;
+    let of_kind = lab.clone().with_engines(kind);
+    let measured = LabSweep::new(&of_kind, card, options(arguments))?;
     let points = sweep.axes(axes(arguments)?)?.points()?;
     let measure = |point: &Point, progress: &Steps| measured.measure(point, progress);
-    // What limits a point is looked for on the model.
+    // Limits are looked for on the model.
     in_lab(arguments, (lab, sweep.card()), &points, measure, |point| sweep.scenario(point))?;
     arguments.engines.print_speed(begun);
     Ok(())
