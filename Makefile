@@ -138,6 +138,11 @@ build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` ru
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
 	$(REMEMBERED) $(CARGO) test --workspace --locked --no-fail-fast $(RTL)
 
+# By name: others of those that are ignored are what tests start as another process.
+test-long: $(TOOLS) ## the tests that take longest, which `check-tests` ignores: a part of `make soak`
+	$(CARGO) test --workspace --locked $(RTL) --test integration --test program -- --ignored \
+		a_gibibyte_is_put_and_got pciebench_behind_an_iommu
+
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
 

@@ -38,6 +38,8 @@ STEPS = {
     Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta, "
     "nget and kc705 with engines of our own, on the gateware; torture on it, seeds "
     f"{seeds(RTL_SEEDS)}; tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
+    Step("test-long", writes="debug"): "a gibibyte over a bridge; what the constants of the lab "
+    "pciebench:iommu move",
     Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "

@@ -35,7 +35,7 @@ Examples:
   crosslane bench halo --nodes 16 --iterations 4 --json
   crosslane bench halo --nodes 2..32 --report halo
   crosslane bench halo --lab nget:crosslane --nodes 2x2 --engine rtl
-  crosslane bench halo --nodes 4096 --iterations 1 --threads 0
+  crosslane bench halo --nodes 512 --iterations 1 --threads 0
   mpirun -n 2 crosslane bench halo --mpi --nodes 4096 --iterations 1
 
 Each node has a part of a lattice of four dimensions. In an exchange it sends each of its faces to

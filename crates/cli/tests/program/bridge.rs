@@ -135,16 +135,25 @@ pub fn assert_same(one: &str, other: &str) {
 }
 
 #[test]
+fn a_large_file_is_put_and_got_with_equal_checksums() {
+    put_and_got(64 * MIB);
+}
+
+#[test]
+#[ignore = "half a minute: make test-long"]
 fn a_gibibyte_is_put_and_got_with_equal_checksums() {
-    let folder = folder("gibibyte");
-    let bytes = 1 << 30;
+    put_and_got(1 << 30);
+}
+
+fn put_and_got(bytes: usize) {
+    let folder = folder(&format!("large-{bytes}"));
     let sent = file(&folder, "sent", bytes);
     let back = folder.join("back").to_str().expect("text").to_owned();
     let arguments = format!("--device card={DEVICE} --listen 127.0.0.1:0");
     let server = Server::with(Command::new(program()), &arguments);
     let target = format!("{}/card:0x1000", server.address);
     let put = succeed(client(format!("put {sent} {target}")));
-    let got = succeed(client(format!("get {target} {back} --bytes 1G")));
+    let got = succeed(client(format!("get {target} {back} --bytes {bytes}")));
     assert_eq!((&put["bytes"], &got["bytes"]), (&bytes.into(), &bytes.into()));
     assert_eq!(put["crc32"], got["crc32"]);
     assert!(put["network"].as_str().is_some_and(|name| name.starts_with("shm")), "{put}");
@@ -295,7 +304,7 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
 fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let folder = folder("killed");
     // Longer than any machine takes for what is waited below.
-    let sent = file(&folder, "sent", 512 * MIB);
+    let sent = file(&folder, "sent", 256 * MIB);
     let server = Server::tls();
     let target = format!("{}/fpga0", server.address);
     let put = format!("put {sent} {target} --network tls --retries 0");
@@ -344,7 +353,7 @@ fn wait_until_connected(address: &str) {
 fn a_restarted_server_is_waited_for() {
     let folder = folder("restarted");
     // Longer than any machine takes for what is waited below; the card outlives its server.
-    let sent = file(&folder, "sent", 512 * MIB);
+    let sent = file(&folder, "sent", 256 * MIB);
     let back = folder.join("back").to_str().expect("text").to_owned();
     let card = Served::start("bridge_restarted_card", "sbdt:crosslane", ["pac"]);
     let start = |listen: &str| {
@@ -364,8 +373,8 @@ fn a_restarted_server_is_waited_for() {
     assert_eq!(code, 0, "{stderr}");
     let put = document(&stdout);
     assert!(put["retries"].as_u64().is_some_and(|retries| retries >= 1), "{put}");
-    assert!(stderr.contains("of 536870912 B have arrived; trying again"), "{stderr}");
-    let get = format!("get {address}/fpga0 {back} --bytes 512M --network tls");
+    assert!(stderr.contains("of 268435456 B have arrived; trying again"), "{stderr}");
+    let get = format!("get {address}/fpga0 {back} --bytes 256M --network tls");
     assert_eq!(succeed(client(get))["crc32"], put["crc32"]);
     assert_same(&sent, &back);
     let _ = std::fs::remove_dir_all(folder);
