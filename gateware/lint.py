@@ -66,7 +66,8 @@ def check_module(path: Path) -> bool:
     if name in boards.NAMES:
         folders = beside(name)
     elif boards.FOLDER in path.parents:
-        folders = (STUBS, boards.FOLDER / "evn_ecp5", GATEWARE / "tb" / "tops")
+        own = [boards.FOLDER / folder for folder in ("evn_ecp5", "transceivers")]
+        folders = (STUBS, *own, GATEWARE / "tb" / "tops")
     command += [str(source) for source in sources(path, *folders)]
     return subprocess.run(command, env=environment).returncode == 0
 

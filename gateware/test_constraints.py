@@ -18,13 +18,14 @@ CONSTRAINED = {path.stem: path for path in FOLDER.glob("*.xdc")}
 # The module in which levels of another clock settle; every crossing has one.
 SYNCHRONIZER = "crosslane_synchronizer"
 # Not for Vivado: boards with an ECP5, whose paths between clocks `boards/ecp5.py` looks at, and
-# models of vendors' cells.
+# models of vendors' cells. Nor are benches of boards.
 LEFT_OUT = {path.parent for path in GATEWARE.glob("boards/*/pins.lpf")} | {STUBS}
+BENCHES = "_cables"
 SOURCES = {
     path.stem: re.sub(r"//.*", "", path.read_text())
     for root in (RTL, GATEWARE / "boards", GATEWARE.parent / "examples")
     for path in root.rglob("*.sv")
-    if path.parent not in LEFT_OUT
+    if path.parent not in LEFT_OUT and not path.stem.endswith(BENCHES)
 }
 MODULES = pytest.mark.parametrize("module", sorted(CONSTRAINED))
 
