@@ -2,8 +2,8 @@
 //
 // Transceivers by what their cores show of them, for crosslane_gty.sv and crosslane_gtx.sv: order
 // of resets, clocks that stop or run wild in them, words of 20 bits. A receiver locks to a signal
-// in its time, and has noise before, or zeros in odd lanes. A buffer whose lane was not locked has
-// slipped: it repeats a word now and then, until the receivers are reset.
+// in its time, and has noise before, or zeros in odd lanes. A buffer whose lane was long without
+// a lock has slipped: it repeats a word now and then, until the receivers are reset.
 
 module transceiver_model #(
     parameter int unsigned LANES = 4
@@ -51,6 +51,8 @@ module transceiver_model #(
   localparam logic [9:0] CDR_PATIENCE = 10'd400;
   logic [9:0] pll_time, tx_time, rx_time;
   logic [LANES-1:0][9:0] cdr_time;
+  localparam logic [9:0] SLIP = 10'd300;
+  logic [LANES-1:0][9:0] lost_time;
   logic [LANES-1:0] is_locked, has_slipped;
   logic pll_locked;
   assign pll_locked = pll_time == PLL_LOCK;
@@ -69,7 +71,9 @@ module transceiver_model #(
       if (!rx_pma_done || !line_has_signal[lane]) cdr_time[lane] <= '0;
       else if (cdr_time[lane] != CDR_LOCK) cdr_time[lane] <= cdr_time[lane] + 1'b1;
       is_locked[lane] <= cdr_time[lane] == CDR_LOCK;
-      if (rx_done && !is_locked[lane]) has_slipped[lane] <= 1'b1;
+      if (!rx_done || is_locked[lane]) lost_time[lane] <= '0;
+      else if (lost_time[lane] != SLIP) lost_time[lane] <= lost_time[lane] + 1'b1;
+      if (lost_time[lane] == SLIP) has_slipped[lane] <= 1'b1;
       if (!rx_pma_done) has_slipped[lane] <= 1'b0;
     end
     if (reset_tx || !pll_locked) tx_time <= '0;

@@ -11,7 +11,7 @@
 
 module crosslane_gt_lanes #(
     parameter int unsigned LANES = 4,
-    parameter int unsigned SETTLE = 16384,  // these two as in crosslane_gt_reset
+    parameter int unsigned SETTLE = 8192,  // these two as in crosslane_gt_reset
     parameter int unsigned PATIENCE = 1 << 25,
     localparam int unsigned WORD_BITS = 20
 ) (

@@ -11,7 +11,7 @@ module crosslane_gt_reset #(
     // Clocks, powers of two: that a state lasts, more than a signal takes to be seen (150 words);
     // until a link that does not come up has its receivers reset, more than their reset and
     // training take.
-    parameter int unsigned SETTLE = 16384,
+    parameter int unsigned SETTLE = 8192,
     parameter int unsigned PATIENCE = 1 << 25
 ) (
     input  logic             clk,
@@ -87,7 +87,7 @@ module crosslane_gt_reset #(
   rx_state_e rx_state, rx_next;
   time_t rx_time;
   logic [$clog2(PATIENCE)-1:0] waited;
-  logic all_coded, is_over, is_off, had_signals;
+  logic all_coded, is_over, is_off;
   assign all_coded = &coded;
   assign is_over = &rx_time;
   assign is_off = rx_state == RX_STOPPING || rx_state == RX_RESET;
@@ -98,8 +98,8 @@ module crosslane_gt_reset #(
       RX_STOPPING: if (is_over) rx_next = RX_RESET;
       RX_RESET: if (is_over) rx_next = RX_STARTING;
       RX_STARTING: begin
-        // Where a signal comes behind the reset the buffers may have slipped.
-        if (has_rx && all_coded) rx_next = had_signals ? RX_READY : RX_LOST;
+        // Buffers bear to be without a signal for so long, and slip later.
+        if (has_rx && all_coded) rx_next = RX_READY;
         else if (is_over) rx_next = RX_LOST;
       end
       RX_READY: if (!all_coded) rx_next = RX_LOST;
@@ -113,7 +113,6 @@ module crosslane_gt_reset #(
   always_ff @(posedge clk) begin
     rx_state <= rx_next;
     rx_time  <= rx_time + 1'b1;
-    if (!is_off && rx_next == RX_STOPPING) had_signals <= all_coded && tx_state == TX_READY;
     if (rx_next != rx_state || tx_state != TX_READY) rx_time <= '0;
     if (rx_state == RX_STARTING && !has_rx) rx_time <= '0;
     if (rx_state == RX_LOST && !all_coded) rx_time <= '0;

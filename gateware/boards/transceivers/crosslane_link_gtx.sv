@@ -4,7 +4,7 @@
 // core `crosslane_gtx` (ip/gtwizard.tcl). Read first: README.md beside this file.
 
 module crosslane_link_gtx #(
-    parameter int unsigned SETTLE = 16384,  // these two as in crosslane_gt_reset
+    parameter int unsigned SETTLE = 8192,  // these two as in crosslane_gt_reset
     parameter int unsigned PATIENCE = 1 << 25,
     // Of the reference: its period, and the times that the MMCM's oscillator runs faster, 600 to
     // 1,200 MHz.

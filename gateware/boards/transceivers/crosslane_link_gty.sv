@@ -4,7 +4,7 @@
 // core `crosslane_gty` (ip/gtwizard_ultrascale.tcl). Read first: README.md beside this file.
 
 module crosslane_link_gty #(
-    parameter int unsigned SETTLE = 16384,  // these two as in crosslane_gt_reset
+    parameter int unsigned SETTLE = 8192,  // these two as in crosslane_gt_reset
     parameter int unsigned PATIENCE = 1 << 25,
     localparam int unsigned LANES = 4,
     localparam int unsigned WORD_BITS = 20
