@@ -250,7 +250,7 @@ gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/
 timing: $(TOOLS) ## how fast its clock may be, by open tools; writes docs/gateware-timing.md anew (hours)
 	$(VENV)/bin/python -B gateware/syn/timing.py
 
-check-timing: $(TOOLS) ## whether the gateware keeps to its limits of levels, and their rows on that page are true
+check-timing: $(TOOLS) ## whether the gateware keeps to its limit of levels, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/timing.py --check
 
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew

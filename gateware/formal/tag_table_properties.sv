@@ -75,6 +75,7 @@ module tag_table_properties
       .begin_low,
       .begin_channel(1'b0),
       .next_tag,
+      .next_is_same(next_tag == event_tag[TAG_BITS-1:0]),
       .event_valid,
       .event_kind,
       .event_tag,

@@ -3,7 +3,7 @@
 parts, and placed and routed by nextpnr for an ECP5.
 
 `timing.py` writes docs/gateware-timing.md; `--kept` does so with remembered results only;
-`--check` fails where a row that has a limit of levels exceeds it, or differs from the page;
+`--check` fails where a row has more levels than are allowed, or differs from the page;
 `--only NAME` prints the rows whose name contains this text; `--other FOLDER` measures
 verilog-pcie's engines, whose repository is there, instead of keeping the page's figures of them.
 Results are remembered (tools/cache.py), and one tool runs at a time.
@@ -50,27 +50,21 @@ STREAMS = {"LANES": 0, "TABLE_ENTRIES": 0}
 
 @dataclass(frozen=True)
 class Deep(Configuration):
-    """A configuration, the part that its levels are counted for, and how many it may have."""
+    """A configuration, and the part that its levels are counted for."""
 
     family: str
-    at_most: int | None
 
 
-ALL = dict.fromkeys(WIDTHS, 10)
+# About what 250 MHz allows on a Kintex-7 or UltraScale+ of speed 2.
+MOST_LEVELS = 10
 LEVELS = [
-    Deep(
-        f"{name}, {width} bit",
-        module,
-        {"DATA_BITS": width, **parameters},
-        family,
-        limits.get(width),
-    )
-    for name, module, widths, parameters, family, limits in [
-        ("bare core", "crosslane_bare", WIDTHS, {}, SERIES_7, {64: 10, 256: 10}),
-        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7, ALL),
-        ("ring engine 1+1 with streams", "crosslane_engine_axis", WIDTHS, STREAMS, SERIES_7, {}),
-        ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, SERIES_7, {}),
-        ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE, ALL),
+    Deep(f"{name}, {width} bit", module, {"DATA_BITS": width, **parameters}, family)
+    for name, module, widths, parameters, family in [
+        ("bare core", "crosslane_bare", WIDTHS, {}, SERIES_7),
+        ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7),
+        ("ring engine 1+1 with streams", "crosslane_engine_axis", WIDTHS, STREAMS, SERIES_7),
+        ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, SERIES_7),
+        ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE),
     ]
     for width in widths
 ]
@@ -90,7 +84,7 @@ OTHERS = [
     for engine, module in [("read engine", "dma_if_pcie_rd"), ("write engine", "dma_if_pcie_wr")]
     for bits in (64, 128)
 ]
-LEVELS_HEAD = ["| | part | levels | at most | end |", "| --- | --- | ---: | ---: | --- |"]
+LEVELS_HEAD = ["| | part | levels | end |", "| --- | --- | ---: | --- |"]
 PLACED_HEAD = [
     "| | MHz, median | of seeds | COMB | FF | DP16KD |",
     "| --- | ---: | --- | ---: | ---: | ---: |",
@@ -138,8 +132,7 @@ def level_rows(configurations: list[Deep], *, only_kept: bool = False) -> "Rows"
 
 def level_row(configuration: Deep, levels: int, ends: list[str]) -> str:
     """A line of the table."""
-    family, limit = FAMILIES[configuration.family], configuration.at_most or ""
-    return f"| {configuration.name} | {family} | {levels} | {limit} | `{ends[0]}` |"
+    return f"| {configuration.name} | {FAMILIES[configuration.family]} | {levels} | `{ends[0]}` |"
 
 
 # --- Placed and routed ---------------------------------------------------------------------------
@@ -306,15 +299,15 @@ def document(others: Path | None, seeds: tuple[int, ...], *, only_kept: bool) ->
 
 
 def check() -> bool:
-    """Whether configurations with a limit of levels keep to it, and agree with the page."""
+    """Whether all configurations keep to the limit of levels, and agree with the page."""
     good = True
     page = DOCUMENT.read_text()
-    for configuration in (c for c in LEVELS if c.at_most is not None):
+    for configuration in LEVELS:
         depths = mapped(configuration, configuration.family).depths
         ends = depths.ends[str(depths.levels)]
-        if depths.levels > configuration.at_most:
+        if depths.levels > MOST_LEVELS:
             print(f"{configuration.name}: {depths.levels} levels of LUTs into {', '.join(ends)}")
-            print(f"  at most {configuration.at_most}:", *depths.deepest, sep="\n  ")
+            print(f"  at most {MOST_LEVELS}:", *depths.deepest, sep="\n  ")
             good = False
         if (line := level_row(configuration, depths.levels, ends)) not in page:
             print(f"not in {DOCUMENT.name} (make timing): {line}")

@@ -266,8 +266,7 @@ module crosslane_engine_axis
         .rst(stream_rst),
         // The end of a stream is unknown: partial beats leave at once.
         .flush(1'b1),
-        // Nothing is taken during a reset: it would be lost.
-        .feed_available(stream_rst ? '0 : feed_available[n]),
+        .feed_available(feed_available[n]),
         .feed_move(feed_move[n]),
         .feed_take(feed_take[n]),
         .feed_take_back(feed_take_back[n]),

@@ -34,8 +34,10 @@ module crosslane_completion_intake
     input  logic                        inject_valid,
     input  tag_event_e                  inject_event,
     input  logic        [ TAG_BITS-1:0] inject_tag,
+    input  logic                        inject_is_same,    // as event_tag
     // verilator lint_off UNUSEDSIGNAL
     output logic        [ TAG_BITS-1:0] next_tag,          // of event_tag, a clock before
+    output logic                        next_is_same,      // as event_tag
     // verilator lint_on UNUSEDSIGNAL
     // A clock later: events ...
     output logic                        event_valid,
@@ -60,6 +62,10 @@ module crosslane_completion_intake
   assign inject_ready = between && !take;
   assign next_tag = (take && s_first) ? s_header.tag[TAG_BITS-1:0] :
                     inject_ready ? inject_tag : event_tag[TAG_BITS-1:0];
+  // Compared beside that choice: a comparison of next_tag would end late in the clock.
+  logic taken_differs;
+  assign taken_differs = |(s_header.tag[TAG_BITS-1:0] ^ event_tag[TAG_BITS-1:0]);
+  assign next_is_same  = (take && s_first) ? !taken_differs : !inject_ready || inject_is_same;
 
   completion_t completion;
   logic [12:0] span, needed;
@@ -129,6 +135,10 @@ module crosslane_completion_intake
     if (!rst && take) begin
       assert (s_first == between)
       else $error("a completion begins within another, or goes on without a beginning");
+    end
+    if (!rst) begin
+      assert (next_is_same == (next_tag == event_tag[TAG_BITS-1:0]))
+      else $error("the comparison of tags is that of other ones");
     end
   end
 `endif

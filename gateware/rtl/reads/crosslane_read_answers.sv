@@ -92,6 +92,7 @@ module crosslane_read_answers
   logic [9:0] event_tag;
   // verilator lint_off UNUSEDSIGNAL
   logic [TAG_BITS-1:0] next_tag;
+  logic inject_is_same, next_is_same;
   // verilator lint_on UNUSEDSIGNAL
   completion_t event_completion;
   logic beat_valid, beat_first, beat_last, beat_aborted, is_told;
@@ -112,7 +113,9 @@ module crosslane_read_answers
       .inject_ready,
       .inject_valid,
       .inject_event,
-      .inject_tag
+      .inject_tag,
+      .event_tag(event_tag[TAG_BITS-1:0]),
+      .inject_is_same
   );
 
   crosslane_completion_intake #(
@@ -134,7 +137,9 @@ module crosslane_read_answers
       .inject_valid,
       .inject_event,
       .inject_tag,
+      .inject_is_same,
       .next_tag,
+      .next_is_same,
       .event_valid,
       .event_kind,
       .event_tag,
@@ -178,6 +183,7 @@ module crosslane_read_answers
       .begin_low,
       .begin_channel,
       .next_tag,
+      .next_is_same,
       .event_valid,
       .event_kind,
       .event_tag,

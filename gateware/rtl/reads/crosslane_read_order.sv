@@ -132,15 +132,13 @@ module crosslane_read_order
   assign news = (forget || clear) ? '0 : is_known ? answer.good - told : inline_news;
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
   assign clears = (clear || clearing) && !feed_goes_on;
-  // The answer comes late in the clock: all else is added before.
   assign remaining = available - (POSITION_BITS + 1)'(take_bytes);
+  // A take can come late in the clock: a sum with it is no part of another one.
   assign next_available = clears ? '0 :
-      (forget || clear) ? remaining :
-      is_known ? remaining - (POSITION_BITS + 1)'(told) + (POSITION_BITS + 1)'(answer.good) :
-      remaining + (POSITION_BITS + 1)'(inline_news);
+      available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
   // 16 bits cannot count all bytes of the largest ring.
   assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
-  assign used_then = used - (POSITION_BITS + 1)'(take_bytes) + (POSITION_BITS + 1)'(begin_bytes);
+  assign used_then = used + (POSITION_BITS + 1)'(begin_bytes) - (POSITION_BITS + 1)'(take_bytes);
   assign begin_end = reserved + POSITION_BITS'(begin_bytes);
   // For a next read of any length.
   assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);

@@ -44,6 +44,7 @@ module crosslane_tag_table
     // An event. Its tag stands in next_tag a clock before, and stays for `aborted`.
     // verilator lint_off UNUSEDSIGNAL
     input  logic        [     TAG_BITS-1:0] next_tag,          // used with AHEAD only
+    input  logic                            next_is_same,      // as event_tag
     // verilator lint_on UNUSEDSIGNAL
     input  logic                            event_valid,
     input  tag_event_e                      event_kind,
@@ -170,9 +171,8 @@ module crosslane_tag_table
   if (AHEAD) begin : g_ahead
     condition_t seen_condition, own_condition;
     progress_t seen_progress, own_progress;
-    logic is_same, condition_follows, progress_follows;
+    logic condition_follows, progress_follows;
 
-    assign is_same = tag == next_tag;
     always_ff @(posedge clk) begin
       read <= reads[next_tag];
       // The table is written in this clock, and in no other one is a tag without a use read.
@@ -182,8 +182,8 @@ module crosslane_tag_table
       // The change comes late in the clock: it is chosen behind the registers.
       own_condition <= next_condition;
       own_progress <= next_progress;
-      condition_follows <= condition_write && is_same;
-      progress_follows <= progress_write && is_same;
+      condition_follows <= condition_write && next_is_same;
+      progress_follows <= progress_write && next_is_same;
     end
     assign condition = condition_follows ? own_condition : seen_condition;
     assign progress  = progress_follows ? own_progress : seen_progress;
@@ -209,11 +209,14 @@ module crosslane_tag_table
   assign has_rested = age > TICK_BITS'(2 * TIMEOUT_TICKS);
   assign is_waiting = state == WAITING && !is_given_up;
 
-  // Both are compared before it is known which of them counts: a shorter path.
+  // Both are compared before it is known which of them counts: a shorter path. (As written here:
+  // yosys maps comparisons with `==` to a deeper tree.)
+  progress_t claimed, whole;
   logic fits_progress, fits_read;
-  assign fits_progress = event_completion.count == progress.missing &&
-                         event_completion.low == progress.low;
-  assign fits_read = event_completion.count == read.bytes && event_completion.low == read.low;
+  assign claimed = '{missing: event_completion.count, low: event_completion.low};
+  assign whole = '{missing: read.bytes, low: read.low};
+  assign fits_progress = !(|(claimed ^ progress));
+  assign fits_read = !(|(claimed ^ whole));
   assign fits = event_completion.well_formed &&
                 ((has_progress && fits_progress) || (!has_progress && fits_read));
   assign is_hit = event_completion.ours && is_this_use;
@@ -278,26 +281,34 @@ module crosslane_tag_table
   assign condition_write = completes_open || times_out || orphan_rests || rest_ends || gives_up ||
                            initialises || aborted;
   assign next_progress = '{missing: event_completion.rest, low: event_completion.next_low};
-  always_comb begin
-    next_condition.parity = parity;
-    next_condition.failed = failed || visits || (completes && !is_good) || aborted;
-    next_condition.begun  = has_progress || (completes && goes_on && !aborted);
-    next_condition.state  = state;
+
+  // The change is worked out for both results of the comparison, and chosen at the end.
+  function automatic condition_t condition_after(input logic fitting);
+    condition_t after;
+    after.parity = parity;
+    after.failed = failed || visits || aborted ||
+                   (completes && !(fitting && !event_completion.poisoned));
+    after.begun = has_progress || (completes && fitting && !aborted);
+    after.state = state;
     unique case (event_kind)
-      EVENT_COMPLETION: if (ends) next_condition.state = ANSWERED;
+      EVENT_COMPLETION: begin
+        if (is_refused || (fitting && event_completion.ends)) after.state = ANSWERED;
+      end
       EVENT_VISIT: begin
-        if (state == WAITING) next_condition.state = RESTING_IN_LINE;
-        else if (state == ORPHAN) next_condition.state = RESTING;
-        else next_condition.state = ANSWERED;
+        if (state == WAITING) after.state = RESTING_IN_LINE;
+        else if (state == ORPHAN) after.state = RESTING;
+        else after.state = ANSWERED;
       end
       EVENT_GIVE_UP: begin
-        if (state == WAITING) next_condition.state = ORPHAN;
-        if (state == RESTING_IN_LINE) next_condition.state = RESTING;
+        if (state == WAITING) after.state = ORPHAN;
+        if (state == RESTING_IN_LINE) after.state = RESTING;
       end
-      default: next_condition.state = ANSWERED;
+      default: after.state = ANSWERED;
     endcase
-    if (aborted) next_condition.state = state;
-  end
+    if (aborted) after.state = state;
+    return after;
+  endfunction
+  assign next_condition = fits ? condition_after(1'b1) : condition_after(1'b0);
 
 `ifndef SYNTHESIS
   if (WIRE_USE_BITS > USE_BITS || USED_TAGS > ENTRIES || TAG_BITS > 8) begin : g_tags

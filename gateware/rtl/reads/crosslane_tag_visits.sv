@@ -22,7 +22,12 @@ module crosslane_tag_visits
     input  logic                      inject_ready,
     output logic                      inject_valid,
     output tag_event_e                inject_event,
-    output logic       [TAG_BITS-1:0] inject_tag
+    output logic       [TAG_BITS-1:0] inject_tag,
+    // Beside the tag of the present event: whether it is the same.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic       [TAG_BITS-1:0] event_tag,
+    // verilator lint_on UNUSEDSIGNAL
+    output logic                      inject_is_same
 );
   // Clocks that an event waits for a clock without a completion.
   localparam int unsigned VISIT_PATIENCE_BITS = 8;
@@ -34,6 +39,11 @@ module crosslane_tag_visits
   assign inject_valid = 1'b1;
   assign give_up_ready = inject_ready && !initialising;
   assign inject_tag = (give_up_valid && !initialising) ? give_up_tag : next;
+  // Both are compared beside that choice. (As written here: yosys merges comparisons with `==`.)
+  logic given_up_differs, next_differs;
+  assign given_up_differs = |(give_up_tag ^ event_tag);
+  assign next_differs = |(next ^ event_tag);
+  assign inject_is_same = !((give_up_valid && !initialising) ? given_up_differs : next_differs);
 
   always_comb begin
     if (initialising) inject_event = EVENT_INITIALISE;

@@ -37,19 +37,26 @@ module crosslane_stream_in
   localparam int unsigned COUNT_BITS = $clog2(BYTES) + 1;
 
   // --- Into the ring -------------------------------------------------------------------------
-  // The highest kept lane gives the number of bytes.
+  // Bytes of the beat. Kept lanes are those from 0 on: a bit of their number is set if they are at
+  // least one of the numbers at which this bit becomes 1, and less than the next at which it is 0.
   logic [COUNT_BITS-1:0] kept;
+  logic [2*BYTES-1:0] lanes;
+  assign lanes = (2 * BYTES)'(s_tkeep);
   always_comb begin
     kept = '0;
-    for (int unsigned lane = 0; lane < BYTES; lane++) begin
-      if (s_tkeep[lane]) kept = COUNT_BITS'(lane + 1);
+    for (int unsigned n = 0; n < COUNT_BITS; n++) begin
+      for (int unsigned from = 1 << n; from <= BYTES; from += 2 << n) begin
+        kept[n] |= lanes[from-1] && !lanes[from+(1<<n)-1];
+      end
     end
   end
 
   logic [POSITION_BITS-1:0] tail, head;
-  logic [POSITION_BITS:0] fill;  // in the ring, or in its write pipeline
-  logic [           16:0] filled;
-  logic                   put;
+  // Bytes in the ring, or in its write pipeline, less the fewest that leave no room for a beat
+  // beyond that of the next clock: the sign tells whether there is room, without a comparison.
+  localparam logic [POSITION_BITS:0] NONE_FILLED = (POSITION_BITS + 1)'(2 * BYTES - SIZE_BYTES - 1);
+  logic [POSITION_BITS:0] excess, next_excess;
+  logic put;
   logic [6:0] put_bytes, taken_bytes;
   // Bytes put in that a read does not see yet.
   logic [COUNT_BITS-1:0] arriving[RING_WRITE_CLOCKS-1];
@@ -57,7 +64,7 @@ module crosslane_stream_in
   assign put = s_tvalid && s_tready;
   assign put_bytes = put ? 7'(kept) : 7'd0;
   assign taken_bytes = (feed_move && feed_take) ? feed_take_bytes : 7'd0;
-  assign filled = 17'(fill) + 17'(put_bytes) - 17'(taken_bytes);
+  assign next_excess = excess + (POSITION_BITS + 1)'(put_bytes) - (POSITION_BITS + 1)'(taken_bytes);
 
   logic has_room;
   if (PACKETS) begin : g_packets
@@ -79,14 +86,13 @@ module crosslane_stream_in
   end
 
   always_ff @(posedge clk) begin
-    fill <= filled[POSITION_BITS:0];
-    // Room for one beat beyond that of the next clock.
-    s_tready <= filled <= 17'(SIZE_BYTES - 2 * BYTES) && has_room;
+    excess <= next_excess;
+    s_tready <= next_excess[POSITION_BITS] && has_room;
     tail <= tail + POSITION_BITS'(put_bytes);
     arriving[0] <= put_bytes[COUNT_BITS-1:0];
     for (int unsigned n = 1; n < RING_WRITE_CLOCKS - 1; n++) arriving[n] <= arriving[n-1];
     if (rst) begin
-      fill <= '0;
+      excess <= NONE_FILLED;
       s_tready <= 1'b0;
       tail <= '0;
       for (int unsigned n = 0; n < RING_WRITE_CLOCKS - 1; n++) arriving[n] <= '0;
@@ -126,6 +132,10 @@ module crosslane_stream_in
     if (!rst && put) begin
       assert ((PACKETS || s_tkeep != '0) && (s_tkeep & (s_tkeep + 1'b1)) == '0)
       else $error("s_tkeep names lanes from 0 on");
+    end
+    if (!rst) begin
+      assert (excess - NONE_FILLED <= (POSITION_BITS + 1)'(SIZE_BYTES))
+      else $error("more is in the ring than it holds");
     end
     if (!rst && feed_move && feed_take) begin
       assert (16'(feed_take_bytes) <= feed_available)

@@ -51,7 +51,9 @@ module crosslane_stream_out
 
   assign full = feed_available[15:LANE_BITS] != '0 && !is_short;
   assign feed_move = !m_tvalid || m_tready;
-  assign feed_take = feed_move && (full || ends || (flush && !packets && feed_available != '0));
+  // Nothing is taken during a reset: it would be lost.
+  assign feed_take = !rst && feed_move &&
+      (full || ends || (flush && !packets && feed_available != '0));
   assign feed_take_back = 6'd0;
   assign feed_take_bytes = full ? 7'(BYTES) : 7'(rest);
 
