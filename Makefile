@@ -226,8 +226,9 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
 	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
-test-gateware: $(TOOLS) ## the same with every width, size and seed
+test-gateware: $(TOOLS) ## the same with every width, size and seed, and the levels of LUTs at every width
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
+	GATEWARE_ALL=1 $(VENV)/bin/python -B gateware/syn/timing.py --check
 
 check-vm: PRODUCTS := $(ALL_PRODUCTS)
 check-vm: $(TOOLS) ## the released driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine

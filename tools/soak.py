@@ -34,7 +34,8 @@ def seeds(count: int) -> str:
 
 # Each with its description in the table.
 STEPS = {
-    Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
+    Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs; "
+    "levels of LUTs at every width",
     Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta, "
     "nget and kc705 with engines of our own, on the gateware; torture on it, seeds "
     f"{seeds(RTL_SEEDS)}; tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
