@@ -64,6 +64,7 @@ class Measured(Configuration):
 
 
 RING_LIMITS = {256: 11_999}
+NETWORK = "crosslane_network_card"
 # As in the lab nget:crosslane.
 CARD = {"PUT_SLOTS": 16, "STAGING_BYTES": 8192, "MAX_WRITE": 128, "QUEUE_DATAGRAMS": 16}
 # The other engine's sums.
@@ -111,23 +112,32 @@ CONFIGURATIONS = [
             {},
         ),
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, (ULTRASCALE,), {}),
-        *[
-            (
-                f"network processor, {name}",
-                "crosslane_network_card",
-                (256,),
-                {"LINKS": links, "NODES": nodes, **CARD},
-                (ULTRASCALE, ALM),
-                {},
-            )
-            for name, links, nodes in [
-                ("one link", 1, 0),
-                ("4 links, routing", 4, 64),
-                ("6 links, routing", 6, 64),
-            ]
-        ],
+        (
+            "network processor, one link",
+            NETWORK,
+            (256,),
+            {"LINKS": 1, "NODES": 0, **CARD},
+            (ULTRASCALE, ALM),
+            {},
+        ),
     ]
     for width in widths
+]
+# Its links are synthesised once.
+CONFIGURATIONS += [
+    Measured(
+        f"network processor, {name}, a link by itself",
+        NETWORK,
+        {"DATA_BITS": 256, "LINKS": links, "NODES": nodes, **CARD},
+        (SERIES_7, ALM),
+        None,
+        once=("crosslane_network_link", "processor.g_link[0].network_link"),
+    )
+    for name, links, nodes in [
+        ("one link", 1, 0),
+        ("4 links, routing", 4, 64),
+        ("6 links, routing", 6, 64),
+    ]
 ]
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 GATEWARE = Path(__file__).resolve().parent.parent
@@ -31,6 +31,11 @@ READ = (
     "read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
     "hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; muxpack; "
 )
+# The instances of a module become one, which is synthesised by itself and counted as often.
+ONCE = (
+    "hierarchy -top {module}; chtype -set {once} t:{name}$*; hierarchy -top {module}; "
+    "setattr -mod -set keep_hierarchy 1 {name}$*; "
+)
 THEN = "tee -o {cells} stat -json; write_json {netlist}"
 XILINX = "synth_xilinx -family {family} -top {module} -flatten -noiopad; " + THEN
 INTEL = "synth_intel_alm -family {family} -top {module} -noiopad; " + THEN
@@ -44,6 +49,9 @@ class Configuration:
     name: str
     module: str
     parameters: dict[str, int]
+    # Module whose instances are equal, and the path of the first: it is synthesised once, and no
+    # logic is shared or simplified across its border.
+    once: tuple[str, str] | None = field(default=None, kw_only=True)
 
     @property
     def sources(self) -> list[Path]:
@@ -60,12 +68,18 @@ class Configuration:
             settings=" ".join(settings),
             files=" ".join(paths),
         )
+        if self.once:
+            name, path = self.once
+            once = ONCE.format(module=self.module, name=name, once=f"{name}${self.module}.{path}")
+            read = read.replace("read_slang ", "read_slang --keep-hierarchy ")
+            read = read.replace(f"hierarchy -top {self.module}; ", once)
         return read + then.replace("{module}", self.module)
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """A module on a part: how many cells of each type, and on a Xilinx part its levels of LUTs."""
+    """A module on a part: how many cells of each type, and its levels of LUTs if it is in one piece
+    and on a Xilinx part."""
 
     cells: dict[str, int]
     depths: Depths | None
@@ -76,13 +90,14 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
     none if it may not run and has not."""
     then = INTEL if family == ALM else XILINX
     script = configuration.script(then.replace("{family}", family))
+    has_depths = family != ALM and not configuration.once
 
     def make(folder: Path) -> None:
         cells, netlist = folder / CELLS, folder / NETLIST
         yosys.run(
             script.replace("{cells}", str(cells)).replace("{netlist}", str(netlist)), GATEWARE
         )
-        if family != ALM:
+        if has_depths:
             (folder / DEPTHS).write_text(json.dumps(asdict(Netlist(netlist).depths())))
         netlist.unlink()
 
@@ -92,7 +107,7 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
     if folder is None:
         return None
     cells = json.loads((folder / CELLS).read_text())["design"]["num_cells_by_type"]
-    depths = None if family == ALM else Depths(**json.loads((folder / DEPTHS).read_text()))
+    depths = Depths(**json.loads((folder / DEPTHS).read_text())) if has_depths else None
     return Mapped(cells, depths)
 
 
