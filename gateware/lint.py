@@ -19,6 +19,8 @@ from model import GATEWARE, ROOT, RTL, VERILATOR_ROOT, WARNINGS, cache, sources 
 FORMAT = ["verible-verilog-format", "--column_limit", "100"]
 # Generated: Verilator checks them with the modules that use them; their style is not checked.
 GENERATED = RTL / "generated"
+# yosys reads them; only their style is checked here.
+PROOFS = GATEWARE / "formal"
 
 
 def tool(name: str) -> str:
@@ -32,6 +34,7 @@ def own_files() -> list[Path]:
         *RTL.rglob("*.sv"),
         *(GATEWARE / "tb").rglob("*.sv"),
         *(GATEWARE / "syn").rglob("*.sv"),
+        *PROOFS.glob("*.sv"),
         *boards.FOLDER.rglob("*.sv"),
         *(ROOT / "examples").rglob("*.sv"),
     ]
@@ -92,9 +95,9 @@ def main() -> int:
         print("gateware/lint.py: remembered, nothing has changed since it passed")
         return 0
     # Modules that boards have in common are checked with each of them.
-    common = [boards.FOLDER / "rtl", STUBS]
+    left_out = [boards.FOLDER / "rtl", STUBS, PROOFS]
     modules = [path for path in files if not path.stem.endswith("_pkg")]
-    modules = [path for path in modules if path.parent not in common]
+    modules = [path for path in modules if path.parent not in left_out]
     good = [check_style(files), *map(check_formatted, files), *map(check_module, modules)]
     if not all(good):
         return 1

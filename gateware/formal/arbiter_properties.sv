@@ -8,15 +8,15 @@ module arbiter_properties
 #(
     parameter int unsigned SOURCES = 3
 ) (
-    input logic                       clk,
-    input logic                       rst,
-    input room_t                      room_i,
-    input logic                       s_answer_valid,
-    input logic                       s_answer_last,
-    input logic        [SOURCES-1:0]  s_valid,
-    input logic        [SOURCES-1:0]  s_last,
-    input tlp_kind_e   [SOURCES-1:0]  kind,
-    input logic                       m_tx_ready
+    input logic                    clk,
+    input logic                    rst,
+    input room_t                   room_i,
+    input logic                    s_answer_valid,
+    input logic                    s_answer_last,
+    input logic      [SOURCES-1:0] s_valid,
+    input logic      [SOURCES-1:0] s_last,
+    input tlp_kind_e [SOURCES-1:0] kind,
+    input logic                    m_tx_ready
 );
   localparam int unsigned COUNT_BITS = 4;
 
@@ -100,8 +100,8 @@ module arbiter_properties
     if (begins != '0) behind <= ~(begins | (begins - 1'b1));
     if (rst) begin
       partway <= '0;
-      passed <= '0;
-      behind <= '0;
+      passed  <= '0;
+      behind  <= '0;
     end
   end
 

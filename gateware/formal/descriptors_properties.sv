@@ -51,8 +51,8 @@ module descriptors_properties
   end
 
   assign line_posted = doorbell + 32'(line_ahead);
-  assign line_place = place_t'(line_posted - 1'b1);
-  assign line_mark  = '{is_inline: line_inline, from_line: 1'b1, place: line_place};
+  assign line_place  = place_t'(line_posted - 1'b1);
+  assign line_mark   = '{is_inline: line_inline, from_line: 1'b1, place: line_place};
   always_comb begin
     line_write = '0;
     line_write.valid = line_valid;
@@ -67,32 +67,33 @@ module descriptors_properties
 
   // --- Fetches: of each, its descriptors arrive in order -------------------------------------
   localparam int unsigned MOST = 4 * BATCH;
-  place_t [MOST-1:0] coming;
-  logic [3:0] count;
+  place_t [MOST-1:0] coming, next_coming;
+  logic [3:0] count, next_count;
   logic fetch_valid, fetched_valid, fetched_ready;
   logic [63:0] fetch_address;
   logic [12:0] fetch_bytes;
   assign fetched_valid = arrives && count != '0;
 
-  always_ff @(posedge clk) begin : fetches
-    place_t [MOST-1:0] next;
-    logic [3:0] left;
-    next = coming;
-    left = count;
+  always_comb begin
+    next_coming = coming;
+    next_count  = count;
     if (fetched_valid && fetched_ready) begin
-      next = next >> $bits(place_t);
-      left = left - 1'b1;
+      next_coming = next_coming >> $bits(place_t);
+      next_count  = next_count - 1'b1;
     end
     if (fetch_valid && fetch_ready) begin
       for (int unsigned n = 0; n < BATCH; n++) begin
         if (13'(n) < (fetch_bytes >> 5)) begin
-          next[left[2:0]] = place_t'(fetch_address >> 5) + place_t'(n);
-          left = left + 1'b1;
+          next_coming[next_count[2:0]] = place_t'(fetch_address >> 5) + place_t'(n);
+          next_count = next_count + 1'b1;
         end
       end
     end
-    coming <= next;
-    count  <= rst ? '0 : left;
+  end
+
+  always_ff @(posedge clk) begin
+    coming <= next_coming;
+    count  <= rst ? '0 : next_count;
   end
 
   // --- The channel ---------------------------------------------------------------------------

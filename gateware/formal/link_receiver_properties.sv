@@ -13,7 +13,7 @@ module link_receiver_properties
     input logic           rst,
     input logic           comes_up,
     input logic           choose,
-    input logic           others,        // RESTART is due in the sender
+    input logic           others,         // RESTART is due in the sender
     input arrival_t       arrival,
     input logic           has_room,
     input logic           frees,
@@ -67,8 +67,9 @@ module link_receiver_properties
   end
 
   always_comb begin
-    if (!is_reset) assume (rst);
-    else begin
+    if (!is_reset) begin
+      assume (rst);
+    end else begin
       assume (followed == followed_before);
       assume (!(arrival.command && arrival.datagram));
       assume (!arrival.command || (command.operation >= OPERATION_ACK

@@ -10,15 +10,15 @@ module link_sender_properties
     parameter int unsigned RETRY_DATAGRAMS = 5,
     parameter int unsigned TIME_BITS       = 4
 ) (
-    input logic                     clk,
-    input logic                     rst,
-    input logic                     comes_up,
-    input logic     [          9:0] far_channel_datagrams,
-    input logic     [ CHANNELS-1:0] queued,
-    input logic                     choose,
-    input logic                     others,                 // another command goes first
-    input logic                     comes,
-    input command_t                 command
+    input logic                    clk,
+    input logic                    rst,
+    input logic                    comes_up,
+    input logic     [         9:0] far_channel_datagrams,
+    input logic     [CHANNELS-1:0] queued,
+    input logic                    choose,
+    input logic                    others,                 // another command goes first
+    input logic                    comes,
+    input command_t                command
 );
   // Channels differ in nothing but their turns: one stands for all.
   localparam int unsigned FOLLOWED = 2;
@@ -67,8 +67,9 @@ module link_sender_properties
   end
 
   always_comb begin
-    if (!is_reset) assume (rst);
-    else begin
+    if (!is_reset) begin
+      assume (rst);
+    end else begin
       assume (far_channel_datagrams <= 10'd512);
       // A link that comes up again has the same buffers at its other end.
       if (sender.far != '0) assume (!comes_up || far_channel_datagrams == sender.far);

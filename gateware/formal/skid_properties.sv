@@ -40,8 +40,9 @@ module skid_properties #(
   end
 
   always_comb begin
-    if (!is_reset) assume (rst);
-    else begin
+    if (!is_reset) begin
+      assume (rst);
+    end else begin
       // Limit of the solver's counters.
       assume (put < 8'd255);
       assume (followed == followed_before);

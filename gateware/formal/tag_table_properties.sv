@@ -111,10 +111,10 @@ module tag_table_properties
   logic [TAG_BITS-1:0] tag_before;
   logic [2:0] state;
   logic [USE_BITS-1:0] number;
-  assign is_ours = event_valid && tag == followed;
-  assign begins = begin_valid && begin_tag == followed;
+  assign is_ours  = event_valid && tag == followed;
+  assign begins   = begin_valid && begin_tag == followed;
   assign gives_up = is_ours && event_kind == EVENT_GIVE_UP;
-  assign number = dut.reads[followed][BELOW_NUMBER+:USE_BITS];
+  assign number   = dut.reads[followed][BELOW_NUMBER+:USE_BITS];
   // The table's view of the bytes that are to come: of the whole read, or behind its progress.
   logic [12:0] left;
   assign left = (dut.conditions[followed][5] == number[0] && dut.conditions[followed][0]) ?
@@ -169,9 +169,13 @@ module tag_table_properties
           assert (dut.condition == dut.conditions[followed]);
           assert (dut.progress == dut.progresses[followed]);
           if (is_prepared) begin
-            if (!has_begun) assert (dut.read == dut.reads[followed]);
-            else if (!is_known) assert (dut.read.number == number);
-            else assert (dut.read.number + 1'b1 == number && dut.state == ANSWERED);
+            if (!has_begun) begin
+              assert (dut.read == dut.reads[followed]);
+            end else if (!is_known) begin
+              assert (dut.read.number == number);
+            end else begin
+              assert (dut.read.number + 1'b1 == number && dut.state == ANSWERED);
+            end
           end
         end
       end
