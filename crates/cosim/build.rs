@@ -59,13 +59,15 @@ mod rtl {
         println!("cargo::rerun-if-changed=shim");
         let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
         let rtl = own.join("../../gateware/rtl");
-        println!("cargo::rerun-if-changed={}", rtl.display());
         let out = PathBuf::from(variable("OUT_DIR"));
         let root = verilator_root(&own);
         if cfg!(feature = "trace") {
             check_trace_headers(&out);
         }
+        // Not the folders: what is written beside the modules changes no model, and a new module does
+        // so by one that names it.
         let gateware = sources(&rtl);
+        gateware.iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
         let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
         let (mut with_memory, mut cards): (Vec<Build>, Vec<Build>) =
             CONFIGURATIONS.iter().map(of_card).partition(|it| it.top == WITH_MEMORY);
@@ -168,7 +170,8 @@ mod rtl {
         env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
     }
 
-    /// Returns every file of the gateware, packages first.
+    /// Returns the files of the gateware, packages first, but for shims to vendors' blocks, which are
+    /// in no model.
     fn sources(rtl: &Path) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect(rtl, &mut files);
@@ -181,8 +184,10 @@ mod rtl {
         let entries = fs::read_dir(folder)
             .unwrap_or_else(|error| panic!("the gateware in {}: {error}", folder.display()));
         for entry in entries {
-            let path = entry.expect("an entry of the gateware can be read").path();
-            if path.is_dir() {
+            let entry = entry.expect("an entry of the gateware can be read");
+            let path = entry.path();
+            let is_shim = || entry.file_name().to_string_lossy().starts_with("shim_");
+            if path.is_dir() && !is_shim() {
                 collect(&path, files);
             } else if path.extension().is_some_and(|ending| ending == "sv") {
                 files.push(path);
