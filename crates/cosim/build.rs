@@ -64,8 +64,8 @@ mod rtl {
         if cfg!(feature = "trace") {
             check_trace_headers(&out);
         }
-        // Not the folders: what is written beside the modules changes no model, and a new module does
-        // so by one that names it.
+        // Not the folders: what is written beside the modules changes no model, and a new module
+        // does so by one that names it.
         let gateware = sources(&rtl);
         gateware.iter().for_each(|path| println!("cargo::rerun-if-changed={}", path.display()));
         let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
@@ -170,8 +170,8 @@ mod rtl {
         env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
     }
 
-    /// Returns the files of the gateware, packages first, but for shims to vendors' blocks, which are
-    /// in no model.
+    /// Returns the files of the gateware, packages first, but for shims to vendors' blocks, which
+    /// are in no model.
     fn sources(rtl: &Path) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect(rtl, &mut files);
