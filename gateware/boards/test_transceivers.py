@@ -13,6 +13,7 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import Timer
+from link_bench import LANE_COUNTERS, of_wire
 from packed import part
 from simulate import SEED, TB, simulate
 
@@ -23,8 +24,6 @@ DOUBLE_PS, FREE_PS = (3998, 4000), (10_000, 9_800)
 WORD_BITS = 20
 # Of the lanes of a cable, seven columns.
 MAX_SKEW_BITS = 70
-LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
-ACKNOWLEDGE = 8
 
 
 class Bench:
@@ -236,23 +235,11 @@ async def a_link_that_does_not_train_has_resets(dut):
     await bench.settled()
 
 
-def of_wire(lanes: int) -> dict[str, int]:
-    """Times that fit the wire, as `EndParameters::for_wire` has them, in columns."""
-    datagram, latency = 136 // lanes, 80
-    round_trip = (ACKNOWLEDGE + 1) * datagram + 8 // lanes + 3 + 2 * latency
-    within = 12 * datagram
-    refresh = 8 * ACKNOWLEDGE * datagram + 2 * round_trip
-    return {
-        "ACKNOWLEDGE_WITHIN": within,
-        "RETRY_TIMEOUT": 2 * (round_trip + within),
-        "REFRESH": refresh,
-    }
-
-
 @pytest.mark.parametrize(("is_gtx", "lanes"), [(0, 4), (1, 1)])
 def test_transceivers(is_gtx, lanes):
     folders = (boards.FOLDER / "stubs", FOLDER, TB / "tops")
-    parameters = {"IS_GTX": is_gtx, "LANES": lanes, **of_wire(lanes)}
+    times = {name.upper(): value for name, value in of_wire(lanes, 136, 80).items()}
+    parameters = {"IS_GTX": is_gtx, "LANES": lanes, **times}
     simulate(__file__, "transceiver_cables", parameters, beside=folders)
 
 

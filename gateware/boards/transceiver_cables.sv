@@ -72,7 +72,7 @@ module transceiver_cables
     logic [LANES-1:0][WORD_BITS-1:0] tx_words, rx_words;
     logic [LANES-1:0] rx_detected;
     assign is_up = state[n] == PORT_UP;
-    if (IS_GTX) begin : g_gtx
+    if (IS_GTX) begin : g_family
       crosslane_link_gtx #(
           .SETTLE  (SETTLE),
           .PATIENCE(PATIENCE)
@@ -84,28 +84,12 @@ module transceiver_cables
           .line_rx_n('0),
           .line_tx_p(),
           .line_tx_n(),
-          .clk,
-          .port_rst,
-          .tx_enable,
-          .tx_words,
-          .rx_clk,
-          .rx_rst,
-          .rx_detected,
-          .rx_words,
           .link_up(is_up),
           .tx_ready(tx_ready[n]),
-          .rx_ready(rx_ready[n])
+          .rx_ready(rx_ready[n]),
+          .*
       );
-      assign line_clk[n] = link.transceiver.model.line_tx_clk;
-      assign line_tx_words[n] = link.transceiver.model.line_tx_words;
-      assign line_is_driven[n] = link.transceiver.model.line_is_driven;
-      assign link.transceiver.model.line_rx_words = line_rx_words[n];
-      assign link.transceiver.model.line_has_signal = line_has_signal[n];
-      // It rises in the middle of a word.
-      assign link.transceiver.model.line_rx_clk = !line_clk[1-n];
-      assign pma_done = link.transceiver.model.rx_pma_done;
-      assign reset_rx = link.reset_rx;
-    end else begin : g_gty
+    end else begin : g_family
       crosslane_link_gty #(
           .SETTLE  (SETTLE),
           .PATIENCE(PATIENCE)
@@ -117,27 +101,21 @@ module transceiver_cables
           .line_rx_n('0),
           .line_tx_p(),
           .line_tx_n(),
-          .clk,
-          .port_rst,
-          .tx_enable,
-          .tx_words,
-          .rx_clk,
-          .rx_rst,
-          .rx_detected,
-          .rx_words,
           .link_up(is_up),
           .tx_ready(tx_ready[n]),
-          .rx_ready(rx_ready[n])
+          .rx_ready(rx_ready[n]),
+          .*
       );
-      assign line_clk[n] = link.transceivers.model.line_tx_clk;
-      assign line_tx_words[n] = link.transceivers.model.line_tx_words;
-      assign line_is_driven[n] = link.transceivers.model.line_is_driven;
-      assign link.transceivers.model.line_rx_words = line_rx_words[n];
-      assign link.transceivers.model.line_has_signal = line_has_signal[n];
-      assign link.transceivers.model.line_rx_clk = !line_clk[1-n];
-      assign pma_done = link.transceivers.model.rx_pma_done;
-      assign reset_rx = link.reset_rx;
     end
+    assign line_clk[n] = g_family.link.transceivers.model.line_tx_clk;
+    assign line_tx_words[n] = g_family.link.transceivers.model.line_tx_words;
+    assign line_is_driven[n] = g_family.link.transceivers.model.line_is_driven;
+    assign g_family.link.transceivers.model.line_rx_words = line_rx_words[n];
+    assign g_family.link.transceivers.model.line_has_signal = line_has_signal[n];
+    // It rises in the middle of a word.
+    assign g_family.link.transceivers.model.line_rx_clk = !line_clk[1-n];
+    assign pma_done = g_family.link.transceivers.model.rx_pma_done;
+    assign reset_rx = g_family.link.reset_rx;
 
     // The port has no clock of a receiver in reset, which may be anything.
     logic begun;

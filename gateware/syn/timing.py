@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+import area
 from synthesis import (
     FAMILIES,
     GATEWARE,
@@ -69,8 +70,6 @@ LEVELS = [
     ]
     for width in widths
 ]
-# Synthesised by `area.py --check`.
-OF_AREA = ("bare core, 256 bit", "ring engine 1+1, 256 bit")
 PLACED = [
     Configuration(f"{name}, {width} bit", module, {"DATA_BITS": width, **parameters})
     for name, module, widths, parameters in [
@@ -307,7 +306,8 @@ def check() -> bool:
     page = DOCUMENT.read_text()
     chosen = LEVELS
     if not os.environ.get("GATEWARE_ALL"):
-        chosen = [c for c in LEVELS if c.parameters["DATA_BITS"] == 64 or c.name in OF_AREA]
+        of_area = {c.name for c in area.CONFIGURATIONS if c.limit is not None}
+        chosen = [c for c in LEVELS if c.parameters["DATA_BITS"] == 64 or c.name in of_area]
     for configuration in chosen:
         depths = mapped(configuration, configuration.family).depths
         ends = depths.ends[str(depths.levels)]

@@ -22,6 +22,12 @@ TX_CLOCKS = 3
 # Shorter than on a link, for more of them.
 SKIP_INTERVAL = 300
 
+# Fields of a port's packed counters of its lanes, the lowest bits first.
+LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
+COMMAND_BYTES = 8
+# Datagrams that a port acknowledges together.
+ACKNOWLEDGE = 8
+
 # A symbol: its kind (DATA, CONTROL, ERROR) and byte. A column: one of each lane; None: no column.
 Symbol = tuple[int, int]
 Column = list[Symbol]
@@ -30,6 +36,19 @@ Column = list[Symbol]
 def payload_bytes(is_long: int) -> int:
     """The payload of a datagram."""
     return 256 if is_long else 128
+
+
+def of_wire(lanes: int, datagram_bytes: int, latency: int) -> dict[str, int]:
+    """Times that fit the wire, as `EndParameters::for_wire` has them; these and its latency are in
+    columns."""
+    datagram = datagram_bytes // lanes
+    round_trip = (ACKNOWLEDGE + 1) * datagram + COMMAND_BYTES // lanes + 3 + 2 * latency
+    within = 12 * datagram
+    return {
+        "acknowledge_within": within,
+        "retry_timeout": 2 * (round_trip + within),
+        "refresh": 8 * ACKNOWLEDGE * datagram + 2 * round_trip,
+    }
 
 
 def columns_of(frame: bytes, lanes: int) -> list[Column]:

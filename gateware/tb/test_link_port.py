@@ -14,6 +14,7 @@ import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotb.utils import get_sim_time
+from link_bench import ACKNOWLEDGE, COMMAND_BYTES, LANE_COUNTERS, of_wire
 from packed import part
 from simulate import ALL, SEED, simulate
 
@@ -26,10 +27,7 @@ BLOCKS = os.environ.get("BLOCKS") == "1"
 MAX_SKEW_BITS = 66 if BLOCKS else 70
 # Alignment takes 64 rows at least, of eight clocks each.
 PATIENCE = 8 if BLOCKS else 1
-# Fields of the packed counters, the lowest bits first.
-LANE_COUNTERS = "bad_sets skip_sets doubled dropped slipped realigned losses".split()
-OVERHEAD_BYTES, COMMAND_BYTES = 8, 8
-ACKNOWLEDGE = 8
+OVERHEAD_BYTES = 8
 
 
 class Ports:
@@ -427,16 +425,6 @@ def datagram_bytes(is_long: int) -> int:
     return (256 if is_long else 128) + OVERHEAD_BYTES
 
 
-def of_wire(lanes: int, is_long: int, blocks: int) -> dict[str, int]:
-    """Times that fit the wire, as `EndParameters::for_wire` has them, in columns."""
-    datagram, latency = datagram_bytes(is_long) // lanes, 120 if blocks else 60
-    round_trip = (ACKNOWLEDGE + 1) * datagram + COMMAND_BYTES // lanes + 3 + 2 * latency
-    within = 12 * datagram
-    refresh = 8 * ACKNOWLEDGE * datagram + 2 * round_trip
-    chosen = {"acknowledge_within": within, "retry_timeout": 2 * (round_trip + within)}
-    return {**chosen, "refresh": refresh, "acknowledge_datagrams": ACKNOWLEDGE}
-
-
 @pytest.mark.parametrize(("lanes", "symbols"), [(8, 2), (1, 2), *([(4, 4)] if ALL else [])])
 def test_link_port(lanes, symbols):
     run({"lanes": lanes, "symbols": symbols})
@@ -459,7 +447,9 @@ def test_link_port_blocks(lanes, long):
 def run(chosen: dict[str, int], tests: str | None = None) -> None:
     """Simulates two ports."""
     parameters = {"symbols": 2, "long": 0, "blocks": 0, **chosen}
-    parameters |= of_wire(parameters["lanes"], parameters["long"], parameters["blocks"])
+    latency = 120 if parameters["blocks"] else 60
+    parameters |= of_wire(parameters["lanes"], datagram_bytes(parameters["long"]), latency)
+    parameters["acknowledge_datagrams"] = ACKNOWLEDGE
     parameters |= {"channel_datagrams": CHANNEL_DATAGRAMS, "retry_datagrams": 32}
     simulate(
         __file__,

@@ -46,7 +46,7 @@ module crosslane_link_gtx #(
       .*
   );
 
-  crosslane_gtx transceiver (
+  crosslane_gtx transceivers (
       .sysclk_in(free_clk),
       .soft_reset_tx_in(reset_all),
       .soft_reset_rx_in(reset_all || reset_rx),
