@@ -24,8 +24,6 @@ module crosslane_ecp5_reset #(
     output logic       tx_ready,
     output logic [1:0] rx_ready
 );
-  localparam int unsigned TIME_BITS = $clog2(CLOCKS);
-
   logic no_pll;
   logic [1:0] silent, unlocked;
   crosslane_synchronizer #(
@@ -38,71 +36,44 @@ module crosslane_ecp5_reset #(
   );
 
   // --- Senders -------------------------------------------------------------------------------
-  typedef enum logic [1:0] {
-    TX_ALL_RESET,
-    TX_LOCKING,
-    TX_READY
-  } tx_state_e;
-  tx_state_e tx_state;
-  logic [TIME_BITS-1:0] tx_time;
-
-  // `tx_time` is that since a reason to stay was last seen.
+  logic tx_held, tx_locked;
+  crosslane_lock_reset #(
+      .CLOCKS(CLOCKS)
+  ) senders (
+      .clk,
+      .rst,
+      .is_locked(!no_pll),
+      .is_held  (tx_held),
+      .is_ending(),
+      .is_ready (tx_locked)
+  );
   always_ff @(posedge clk) begin
-    tx_time <= tx_time + 1'b1;
-    unique case (tx_state)
-      TX_ALL_RESET: if (&tx_time) tx_state <= TX_LOCKING;
-      TX_LOCKING: begin
-        if (no_pll) tx_time <= '0;
-        else if (&tx_time) tx_state <= TX_READY;
-      end
-      default: begin
-        tx_time <= '0;
-        if (no_pll) tx_state <= TX_ALL_RESET;
-      end
-    endcase
-    macro_rst <= tx_state == TX_ALL_RESET;
-    tx_rst <= tx_state == TX_ALL_RESET;
-    tx_pcs_rst <= tx_state != TX_READY;
-    tx_ready <= tx_state == TX_READY;
-    if (rst) begin
-      tx_state <= TX_ALL_RESET;
-      tx_time  <= '0;
-    end
+    macro_rst <= tx_held;
+    tx_rst <= tx_held;
+    tx_pcs_rst <= !tx_locked;
+    tx_ready <= tx_locked;
   end
 
   // --- Receivers -----------------------------------------------------------------------------
-  typedef enum logic [1:0] {
-    RX_RESET,
-    RX_LOCKING,
-    RX_READY
-  } rx_state_e;
+  logic [1:0] is_good, rx_held, rx_locked;
+  assign is_good = ~silent & ~unlocked;
   for (genvar n = 0; n < 2; n++) begin : g_rx
-    rx_state_e rx_state;
-    logic [TIME_BITS-1:0] rx_time;
-    logic is_good;
-    assign is_good = !silent[n] && !unlocked[n];
-
     // Without a signal the recovered clock runs on, near that of this board: no reset for that.
-    always_ff @(posedge clk) begin
-      rx_time <= rx_time + 1'b1;
-      unique case (rx_state)
-        RX_RESET: if (&rx_time) rx_state <= RX_LOCKING;
-        RX_LOCKING: begin
-          if (!is_good) rx_time <= '0;
-          else if (&rx_time) rx_state <= RX_READY;
-        end
-        default: begin
-          rx_time <= '0;
-          if (!is_good) rx_state <= RX_LOCKING;
-        end
-      endcase
-      rx_rst[n] <= rx_state == RX_RESET;
-      rx_pcs_rst[n] <= rx_state == RX_RESET;
-      rx_ready[n] <= rx_state == RX_READY && is_good;
-      if (rst || tx_state != TX_READY) begin
-        rx_state <= RX_RESET;
-        rx_time  <= '0;
-      end
-    end
+    crosslane_lock_reset #(
+        .CLOCKS(CLOCKS),
+        .AGAIN (1'b0)
+    ) receiver (
+        .clk,
+        .rst(rst || !tx_locked),
+        .is_locked(is_good[n]),
+        .is_held(rx_held[n]),
+        .is_ending(),
+        .is_ready(rx_locked[n])
+    );
+  end
+  always_ff @(posedge clk) begin
+    rx_rst <= rx_held;
+    rx_pcs_rst <= rx_held;
+    rx_ready <= rx_locked & is_good;
   end
 endmodule

@@ -45,35 +45,22 @@ module crosslane_gt_reset #(
   );
 
   // --- All, and senders ----------------------------------------------------------------------
-  typedef enum logic [1:0] {
-    TX_ALL_RESET,
-    TX_LOCKING,
-    TX_READY
-  } tx_state_e;
-  tx_state_e tx_state;
-  time_t tx_time;  // since a reason to stay was last seen
-
+  // A core is not reset before it has power, nor while the port has its receivers' clock.
+  logic has_no_power, resets_all, has_senders;
+  assign has_no_power = is_rst || !is_powered;
+  crosslane_lock_reset #(
+      .CLOCKS(SETTLE)
+  ) senders (
+      .clk,
+      .rst(has_no_power),
+      .is_locked(has_tx),
+      .is_held(),
+      .is_ending(resets_all),
+      .is_ready(has_senders)
+  );
   always_ff @(posedge clk) begin
-    tx_time <= tx_time + 1'b1;
-    unique case (tx_state)
-      TX_ALL_RESET: if (&tx_time) tx_state <= TX_LOCKING;
-      TX_LOCKING: begin
-        if (!has_tx) tx_time <= '0;
-        else if (&tx_time) tx_state <= TX_READY;
-      end
-      default: begin
-        tx_time <= '0;
-        if (!has_tx) tx_state <= TX_ALL_RESET;
-      end
-    endcase
-    // A core is not reset before it has power, nor while the port has its receivers' clock.
-    reset_all <= tx_state == TX_ALL_RESET && is_powered && tx_time[TIME_BITS-1];
-    tx_ready  <= tx_state == TX_READY && has_tx;
-    if (is_rst || !is_powered) begin
-      tx_state <= TX_ALL_RESET;
-      tx_time  <= '0;
-      tx_ready <= 1'b0;
-    end
+    reset_all <= resets_all;
+    tx_ready  <= has_senders && has_tx && !has_no_power;
   end
 
   // --- Receivers -----------------------------------------------------------------------------
@@ -107,13 +94,13 @@ module crosslane_gt_reset #(
     endcase
     // Receivers that have no end of their reset, no signal or no link for long are reset again.
     if (!is_off && (&waited || (!has_rx && rx_state != RX_STARTING))) rx_next = RX_STOPPING;
-    if (tx_state != TX_READY) rx_next = RX_STOPPING;
+    if (!has_senders) rx_next = RX_STOPPING;
   end
 
   always_ff @(posedge clk) begin
     rx_state <= rx_next;
     rx_time  <= rx_time + 1'b1;
-    if (rx_next != rx_state || tx_state != TX_READY) rx_time <= '0;
+    if (rx_next != rx_state || !has_senders) rx_time <= '0;
     if (rx_state == RX_STARTING && !has_rx) rx_time <= '0;
     if (rx_state == RX_LOST && !all_coded) rx_time <= '0;
     waited <= waited + 1'b1;
