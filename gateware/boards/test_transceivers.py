@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_link_gty and crosslane_link_gtx: two ends of a torus link on models of the vendor's
-cores, whose clocks differ by 500 ppm, over cables of bits. They train wherever words begin, carry
-the pattern both ways without a wrong word, and come back behind cuts, slips and resets."""
+"""crosslane_link_gty and crosslane_link_gtx, on GTX and GTH: two ends of a torus link on models of
+the vendor's cores, whose clocks differ by 500 ppm, over cables of bits. They train wherever words
+begin, carry the pattern both ways without a wrong word, and come back behind cuts, slips and
+resets."""
 
 import os
 import random
@@ -55,7 +56,7 @@ class Bench:
 
     async def start(self) -> None:
         """Clocks, a reset, and a link that is up."""
-        for name in ("stops", "is_cut", "error_odds"):
+        for name in ("stops", "is_cut", "error_odds", "no_refclk"):
             self.drive(name, 0, 0)
         self.drive("rst", 1, 1)
         for n in range(2):
@@ -97,6 +98,11 @@ class Bench:
     async def until_lost(self) -> None:
         """Waits until both ports have lost the link."""
         await self.until(lambda: UP not in self.states(), 20, "the link is not lost")
+
+    async def until_ready(self, number: int, is_ready: bool) -> None:
+        """Waits until the senders of an end are ready, or are no more."""
+        holds = lambda: int(self.dut.tx_ready.value) >> number & 1 == is_ready  # noqa: E731
+        await self.until(holds, 40, f"senders of end {number} are not {is_ready}")
 
     async def settled(self) -> None:
         """Stops the generators; all that was sent has come, once and in order."""
@@ -214,6 +220,23 @@ async def an_end_reset_alone_comes_back(dut):
     assert bench.each("wrong") == [1, 0]
 
 
+@cocotb.test(skip=os.environ.get("IS_GTX") != "1")
+async def a_reference_that_is_set_anew_comes_back(dut):
+    bench = Bench(dut, "reference")
+    await bench.start()
+    for n in range(2):
+        await Timer(5, "us")
+        bench.drive("no_refclk", n == 0, n == 1)
+        await bench.until_ready(n, False)
+        await Timer(20, "us")
+        bench.drive("no_refclk", 0, 0)
+        await bench.until_ready(n, True)
+        await bench.until_up(80)
+    before = bench.each("right")
+    await Timer(20, "us")
+    assert all(now > then for now, then in zip(bench.each("right"), before, strict=True))
+
+
 @cocotb.test()
 async def a_link_that_does_not_train_has_resets(dut):
     bench = Bench(dut, "watch")
@@ -235,11 +258,11 @@ async def a_link_that_does_not_train_has_resets(dut):
     await bench.settled()
 
 
-@pytest.mark.parametrize(("is_gtx", "lanes"), [(0, 4), (1, 1)])
-def test_transceivers(is_gtx, lanes):
+@pytest.mark.parametrize(("is_gtx", "is_gth", "lanes"), [(0, 0, 4), (1, 0, 1), (1, 1, 1)])
+def test_transceivers(is_gtx, is_gth, lanes):
     folders = (boards.FOLDER / "stubs", FOLDER, TB / "tops")
     times = {name.upper(): value for name, value in of_wire(lanes, 136, 80).items()}
-    parameters = {"IS_GTX": is_gtx, "LANES": lanes, **times}
+    parameters = {"IS_GTX": is_gtx, "IS_GTH": is_gth, "LANES": lanes, **times}
     simulate(__file__, "transceiver_cables", parameters, beside=folders)
 
 
@@ -249,7 +272,7 @@ def settings(name: str, folder: Path) -> dict[str, str]:
     lines = (f"{name}/link.tcl", "ip/[dict get $link core].tcl")
     script.write_text("".join(f"source {boards.FOLDER}/{line}\n" for line in lines))
     made, found = boards.commands(str(script))
-    module = "crosslane_gtx" if name == "kc705" else "crosslane_gty"
+    module = {"kc705": "crosslane_gtx", "vc709": "crosslane_gth"}.get(name, "crosslane_gty")
     assert made[0] == "create_ip" and made[-1] == module
     assert found[:2] == ["set_property", "-dict"] and found[-1] == f"get_ips {module}"
     words = re.findall(r"\{([^}]*)\}|(\S+)", found[2])
@@ -282,9 +305,13 @@ def test_a_quad_of_gty_has_the_words_and_clocks_of_its_wrapper(name, tmp_path):
     )
 
 
-def test_a_gtx_has_the_words_and_clocks_of_its_wrapper(tmp_path):
-    found = settings("kc705", tmp_path)
-    assert found["gt10_val"] == "true" and found["gt0_val"] == "false"
+@pytest.mark.parametrize(
+    ("name", "channel", "refclk_ns"), [("kc705", "gt10", 8.0), ("vc709", "gt12", 6.4)]
+)
+def test_a_gtx_or_gth_has_the_words_and_clocks_of_its_wrapper(name, channel, refclk_ns, tmp_path):
+    found = settings(name, tmp_path)
+    assert found[f"{channel}_val"] == "true" and found["gt0_val"] == "false"
+    assert found[f"{channel}_val_tx_refclk"] == found[f"{channel}_val_rx_refclk"]
     divided = int(found["gt0_val_cpll_fbdiv"]) * int(found["gt0_val_cpll_fbdiv_45"])
     for way, code in (("tx", "en"), ("rx", "de")):
         assert found[f"gt0_val_{code}coding"] == "None"
@@ -293,18 +320,18 @@ def test_a_gtx_has_the_words_and_clocks_of_its_wrapper(tmp_path):
         rate = float(found[f"identical_val_{way}_line_rate"])
         refclk_mhz = float(found[f"identical_val_{way}_reference_clock"])
         # The reference is the port's clock.
-        assert rate * 100 == refclk_mhz == 1000 / 8.0
+        assert rate * 100 == refclk_mhz == 1000 / refclk_ns
         assert 1600 <= refclk_mhz * divided <= 3300
         assert refclk_mhz * divided * 2 == 1000 * rate * int(found[f"gt0_val_cpll_{way}out_div"])
 
 
-@pytest.mark.parametrize("family", ["gty", "gtx"])
+@pytest.mark.parametrize("family", ["gty", "gtx", "gth"])
 def test_all_inputs_of_a_core_are_connected(family):
     core = (boards.FOLDER / "stubs" / f"crosslane_{family}.sv").read_text()
     ports = re.findall(r"^ +(?:in|out)put +logic(?: +\[[^]]+\])? +(\w+)", core, re.M)
     assert len(ports) > 20
-    wrapper = (FOLDER / f"crosslane_link_{family}.sv").read_text()
-    (instance,) = re.findall(rf"crosslane_{family} \w+ \((.*?)\n  \);", wrapper, re.S)
+    text = (FOLDER / f"crosslane_link_{family.replace('gth', 'gtx')}.sv").read_text()
+    (instance,) = re.findall(rf"crosslane_{family} transceivers \((.*?)\n +\);", text, re.S)
     connected = re.findall(r"^ +\.(\w+)", instance, re.M)
     assert len(set(connected)) == len(connected)
     assert set(connected) == set(ports)

@@ -6,7 +6,8 @@
 module transceiver_cables
   import crosslane_link_pkg::*;
 #(
-    parameter bit          IS_GTX                = 1'b0,
+    parameter bit          IS_GTX                = 1'b0,  // or GTH; else GTY
+    parameter bit          IS_GTH                = 1'b0,
     parameter int unsigned LANES                 = 4,
     parameter int unsigned SETTLE                = 256,
     parameter int unsigned PATIENCE              = 8192,
@@ -23,6 +24,7 @@ module transceiver_cables
     input  logic                                 free_clk_0,
     input  logic                                 free_clk_1,
     input  logic           [1:0]                 rst,
+    input  logic           [1:0]                 no_refclk,
     input  logic           [1:0]                 stops,
     // Of each direction, and of each of its lanes.
     input  logic           [1:0][LANES-1:0][7:0] delay,
@@ -40,9 +42,11 @@ module transceiver_cables
     output link_counters_t [1:0]                 counters
 );
   localparam int unsigned WORD_BITS = 20;
-  logic [1:0] double_clk, free_clk, line_clk;
+  logic [1:0] double_clk, free_clk, line_clk, word_clk;
   assign double_clk = {double_clk_1, double_clk_0};
   assign free_clk   = {free_clk_1, free_clk_0};
+  // It rises in the middle of a word that comes.
+  assign word_clk   = ~{line_clk[0], line_clk[1]};
   logic [1:0][LANES-1:0][WORD_BITS-1:0] line_tx_words, line_rx_words;
   logic [1:0][LANES-1:0] line_is_driven, line_has_signal;
 
@@ -74,12 +78,16 @@ module transceiver_cables
     assign is_up = state[n] == PORT_UP;
     if (IS_GTX) begin : g_family
       crosslane_link_gtx #(
-          .SETTLE  (SETTLE),
-          .PATIENCE(PATIENCE)
+          .IS_GTH(IS_GTH),
+          .SETTLE(SETTLE),
+          .PATIENCE(PATIENCE),
+          .REFCLK_NS(IS_GTH ? 6.4 : 8.0),
+          .TIMES(IS_GTH ? 6 : 8)
       ) link (
           .free_clk(free_clk[n]),
           .rst(rst[n]),
           .refclk(double_clk[n]),
+          .no_refclk(no_refclk[n]),
           .line_rx_p('0),
           .line_rx_n('0),
           .line_tx_p(),
@@ -89,6 +97,13 @@ module transceiver_cables
           .rx_ready(rx_ready[n]),
           .*
       );
+      assign line_clk[n] = link.g_core.transceivers.model.line_tx_clk;
+      assign line_tx_words[n] = link.g_core.transceivers.model.line_tx_words;
+      assign line_is_driven[n] = link.g_core.transceivers.model.line_is_driven;
+      assign link.g_core.transceivers.model.line_rx_words = line_rx_words[n];
+      assign link.g_core.transceivers.model.line_has_signal = line_has_signal[n];
+      assign link.g_core.transceivers.model.line_rx_clk = word_clk[n];
+      assign pma_done = link.g_core.transceivers.model.rx_pma_done;
     end else begin : g_family
       crosslane_link_gty #(
           .SETTLE  (SETTLE),
@@ -106,15 +121,16 @@ module transceiver_cables
           .rx_ready(rx_ready[n]),
           .*
       );
+      assign line_clk[n] = link.transceivers.model.line_tx_clk;
+      assign line_tx_words[n] = link.transceivers.model.line_tx_words;
+      assign line_is_driven[n] = link.transceivers.model.line_is_driven;
+      assign link.transceivers.model.line_rx_words = line_rx_words[n];
+      assign link.transceivers.model.line_has_signal = line_has_signal[n];
+      assign link.transceivers.model.line_rx_clk = word_clk[n];
+      assign pma_done = link.transceivers.model.rx_pma_done;
+      logic unused;
+      assign unused = no_refclk[n];
     end
-    assign line_clk[n] = g_family.link.transceivers.model.line_tx_clk;
-    assign line_tx_words[n] = g_family.link.transceivers.model.line_tx_words;
-    assign line_is_driven[n] = g_family.link.transceivers.model.line_is_driven;
-    assign g_family.link.transceivers.model.line_rx_words = line_rx_words[n];
-    assign g_family.link.transceivers.model.line_has_signal = line_has_signal[n];
-    // It rises in the middle of a word.
-    assign g_family.link.transceivers.model.line_rx_clk = !line_clk[1-n];
-    assign pma_done = g_family.link.transceivers.model.rx_pma_done;
     assign reset_rx = g_family.link.reset_rx;
 
     // The port has no clock of a receiver in reset, which may be anything.

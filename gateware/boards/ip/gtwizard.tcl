@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# A GTX for crosslane_link_gtx, by the settings in `link`: raw words of 20 bits at ten times the
-# reference, buffers on, clocks and their buffers outside, the reset controller inside.
+# A GTX or GTH for crosslane_link_gtx, by the settings in `link`: raw words of 20 bits at ten times
+# the reference, buffers on, clocks and their buffers outside, the reset controller inside.
 #
 # Names and values of properties are those of projects that others use: LCLS's core (till-s/
 # lcls-timing-core, f3feab4, LCLS-II/7Series/coregen/genTimingGtx.tcl) and PandABlocks' (ip_defs/
@@ -8,13 +8,18 @@
 # board_support/kc705/gtx_wrap.v) has such a core on the KC705, with words of 20 bits at 1.25 Gb/s
 # from 125 MHz. The PLL of the channel runs at 20 times the reference, and the line at twice that,
 # divided by four (GTXChannelPLL of LiteICLink, 04aa139, liteiclink/serdes/gtx_7series.py).
+# A core of GTH has the same properties (CPCC_QWN of JasperZihanWeng, b22bed2, clock_test.xci, on
+# the VC709; nf_sume_qth_gtwizard.tcl of NetFPGA-SUME-live, junganghu, 48f0f6a, for the same FPGA),
+# and is here without the two optional ports of resets that Bedrock's GTX has.
 
+set type [dict get $link type]
+set is_gtx [expr {$type eq "gtx" ? "true" : "false"}]
 set number [dict get $link channel]
 set reference [dict get $link refclk]
 set refclk_mhz [format %.3f [dict get $link refclk_mhz]]
 set rate [expr {$refclk_mhz / 100}]
 
-create_ip -name gtwizard -vendor xilinx.com -library ip -module_name crosslane_gtx
+create_ip -name gtwizard -vendor xilinx.com -library ip -module_name crosslane_$type
 
 set_property -dict [list \
     CONFIG.gt0_val [expr {$number == 0 ? "true" : "false"}] \
@@ -50,7 +55,7 @@ set_property -dict [list \
     CONFIG.gt0_val_rxcomma_deten {false} \
     CONFIG.gt0_val_port_rxslide {false} \
     CONFIG.gt0_val_rxslide_mode {OFF} \
-    CONFIG.gt0_val_port_rxpmareset {true} \
-    CONFIG.gt0_val_port_rxdfereset {true} \
+    CONFIG.gt0_val_port_rxpmareset $is_gtx \
+    CONFIG.gt0_val_port_rxdfereset $is_gtx \
     CONFIG.gt0_val_port_txelecidle {true} \
-] [get_ips crosslane_gtx]
+] [get_ips crosslane_$type]

@@ -4,6 +4,7 @@
 # litex-boards, 2f06d08, xilinx_kc705.py: sfp, sgmii_clock).
 set link {
     core        gtwizard
+    type        gtx
     channel     10
     refclk      REFCLK0_Q2
     refclk_mhz  125

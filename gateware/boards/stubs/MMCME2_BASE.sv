@@ -27,9 +27,9 @@ module MMCME2_BASE #(
     if (RST || PWRDWN) time_on <= '0;
   end
   assign CLKFBOUT = CLKIN1;
-  assign CLKOUT0  = CLKIN1;
-  assign CLKOUT1  = half;
-  assign LOCKED   = time_on == LOCK;
+  assign CLKOUT0  = CLKIN1 && !RST;
+  assign CLKOUT1  = half && !RST;
+  assign LOCKED   = time_on == LOCK && !RST;
   logic unused;
   assign unused = &{1'b0, CLKFBIN};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Transceivers by what their cores show of them, for crosslane_gty.sv and crosslane_gtx.sv: order
-// of resets, clocks that stop or run wild in them, words of 20 bits. A receiver locks to a signal
-// in its time, and has noise before, or zeros in odd lanes. A buffer whose lane was long without
-// a lock has slipped: it repeats a word now and then, until the receivers are reset.
+// Transceivers by what their cores show of them, for crosslane_gty.sv, crosslane_gtx.sv and
+// crosslane_gth.sv: order of resets, clocks that stop or run wild in them, words of 20 bits. A
+// receiver locks to a signal in its time, and has noise before, or zeros in odd lanes. A buffer
+// whose lane was long without a lock has slipped: it repeats a word now and then, until the
+// receivers are reset.
 
 module transceiver_model #(
     parameter int unsigned LANES = 4
