@@ -14,7 +14,7 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import Timer
-from link_bench import LANE_COUNTERS, of_wire
+from link_bench import Ports, of_wire
 from packed import part
 from simulate import SEED, TB, simulate
 
@@ -27,12 +27,11 @@ WORD_BITS = 20
 MAX_SKEW_BITS = 70
 
 
-class Bench:
+class Bench(Ports):
     """Two ends and the cable between them."""
 
     def __init__(self, dut, name: str) -> None:
-        self.dut = dut
-        self.lanes = int(os.environ["LANES"])
+        super().__init__(dut, int(os.environ["LANES"]))
         self.random = random.Random(f"{SEED} {name}")
         self.delays = [self.skewed(), self.skewed()]
 
@@ -43,24 +42,13 @@ class Bench:
         delays[self.random.randrange(self.lanes)] = first
         return delays
 
-    def drive(self, name: str, *values: int) -> None:
-        """Sets an input of both ends."""
-        port = getattr(self.dut, name)
-        port.value = values[0] | values[1] << len(port) // 2
-
-    def set_delays(self, direction: int, delays: list[int]) -> None:
-        """Sets the delays of the lanes of a direction."""
-        self.delays[direction] = list(delays)
-        both = [delay for one in self.delays for delay in one]
-        self.dut.delay.value = int.from_bytes(bytes(both), "little")
-
     async def start(self) -> None:
         """Clocks, a reset, and a link that is up."""
         for name in ("stops", "is_cut", "error_odds", "no_refclk"):
             self.drive(name, 0, 0)
         self.drive("rst", 1, 1)
         for n in range(2):
-            self.set_delays(n, self.delays[n])
+            self.lane_delays(n, self.delays[n])
             Clock(getattr(self.dut, f"double_clk_{n}"), DOUBLE_PS[n], unit="ps").start()
             Clock(getattr(self.dut, f"free_clk_{n}"), FREE_PS[n], unit="ps").start()
         await Timer(2, "us")
@@ -71,15 +59,9 @@ class Bench:
         """A counter of both ends."""
         return [part(getattr(self.dut, name).value, 32, n) for n in range(2)]
 
-    def counted(self, name: str) -> list[int]:
-        """A counter of the lanes, of both ends."""
-        at = LANE_COUNTERS.index(name)
-        fields = len(LANE_COUNTERS)
-        return [part(self.dut.lane_counters.value, 32, fields * n + at) for n in range(2)]
-
-    def states(self) -> list[int]:
-        """The states of both ports."""
-        return [part(self.dut.state.value, 3, n) for n in range(2)]
+    def losses(self) -> list[int]:
+        """How often each port has lost its lanes."""
+        return [self.counted(n)["losses"] for n in range(2)]
 
     async def until(self, holds, within_us: int, why: str) -> None:
         """Waits until it holds."""
@@ -127,9 +109,9 @@ async def datagrams_pass_at_the_rate(dut):
     most = 80e6 / max(DOUBLE_PS) * bench.lanes / 136
     assert all(0.96 * most < count <= most + 1 for count in passed), passed
     await bench.settled()
-    assert bench.counted("losses") == [0, 0]
+    assert bench.losses() == [0, 0]
     assert bench.each("resets") == resets
-    assert sum(bench.counted("dropped")) > 0, "clocks are apart"
+    assert sum(bench.counted(n)["dropped"] for n in range(2)) > 0, "clocks are apart"
 
 
 @cocotb.test()
@@ -141,7 +123,7 @@ async def wrong_bits_lose_nothing(dut):
     await Timer(80, "us")
     bench.drive("error_odds", 0, 0)
     await bench.settled()
-    assert bench.counted("losses") == [0, 0]
+    assert bench.losses() == [0, 0]
     assert int(dut.rx_ready.value) == 3
 
 
@@ -160,7 +142,7 @@ async def a_cut_lane_or_cable_comes_back(dut):
         # The lanes lock anew, wherever their words begin.
         for n in range(2):
             if cut[n]:
-                bench.set_delays(n, bench.skewed())
+                bench.lane_delays(n, bench.skewed())
         bench.drive("is_cut", 0, 0)
         await bench.until_up()
         # Only receivers that had no signal were reset, once it was back.
@@ -191,7 +173,7 @@ async def slips_need_no_reset(dut):
     for case in range(4):
         await Timer(5, "us")
         n = case % 2
-        bench.set_delays(n, [delay + bench.random.choice([1, 3, 7]) for delay in bench.delays[n]])
+        bench.lane_delays(n, [delay + bench.random.choice([1, 3, 7]) for delay in bench.delays[n]])
         await bench.until(lambda: UP not in bench.states(), 60, "the slip is not noticed")
         await bench.until_up()
     await bench.settled()
@@ -247,13 +229,13 @@ async def a_link_that_does_not_train_has_resets(dut):
     if bench.lanes == 1:
         bench.drive("is_cut", 0, 1)
     skew = [0] * (bench.lanes - 1) + [MAX_SKEW_BITS + 10]
-    bench.set_delays(0, skew)
+    bench.lane_delays(0, skew)
     await bench.until_lost()
     await Timer(200, "us")
     more = [now - then for now, then in zip(bench.each("resets"), resets, strict=True)]
     assert all(count >= 2 for count in more), more
     bench.drive("is_cut", 0, 0)
-    bench.set_delays(0, [0] * bench.lanes)
+    bench.lane_delays(0, [0] * bench.lanes)
     await bench.until_up(80)
     await bench.settled()
 

@@ -91,6 +91,35 @@ def damaged(columns: list[Column], fault: str, seed: random.Random) -> list[list
     return comes
 
 
+class Ports:
+    """Two ports of a top whose signals have both side by side, and the delays of their cable."""
+
+    def __init__(self, dut, lanes: int) -> None:
+        self.dut, self.lanes = dut, lanes
+        # Of the lanes on the way from each port, in bits.
+        self.delays = [[0] * lanes, [0] * lanes]
+
+    def drive(self, name: str, *values: int) -> None:
+        """Sets an input of both ports."""
+        port = getattr(self.dut, name)
+        port.value = values[0] | values[1] << len(port) // 2
+
+    def lane_delays(self, number: int, delays: list[int]) -> None:
+        """Sets the delays of the lanes on the way from a port."""
+        self.delays[number] = list(delays)
+        both = [delay for one in self.delays for delay in one]
+        self.dut.delay.value = int.from_bytes(bytes(both), "little")
+
+    def states(self) -> list[int]:
+        """Training states of both ports."""
+        return [part(self.dut.state.value, 3, n) for n in range(2)]
+
+    def counted(self, number: int) -> dict[str, int]:
+        """The counters of a port's lanes."""
+        vector = part(self.dut.lane_counters.value, 32 * len(LANE_COUNTERS), number)
+        return {name: part(vector, 32, n) for n, name in enumerate(LANE_COUNTERS)}
+
+
 @dataclass
 class Cable:
     """One direction: a delay, skip sets, and faults of frames and of idle columns."""

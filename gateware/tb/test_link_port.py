@@ -9,12 +9,13 @@ import random
 from pathlib import Path
 
 import cocotb
+import link_bench
 import link_reference
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles
 from cocotb.utils import get_sim_time
-from link_bench import ACKNOWLEDGE, COMMAND_BYTES, LANE_COUNTERS, of_wire
+from link_bench import ACKNOWLEDGE, COMMAND_BYTES, of_wire
 from packed import part
 from simulate import ALL, SEED, simulate
 
@@ -30,26 +31,14 @@ PATIENCE = 8 if BLOCKS else 1
 OVERHEAD_BYTES = 8
 
 
-class Ports:
+class Ports(link_bench.Ports):
     """Both ports, their cable and their traffic."""
 
     def __init__(self, dut, seed: random.Random):
-        self.dut, self.seed = dut, seed
-        self.lanes, self.symbols = int(os.environ["LANES"]), int(os.environ["SYMBOLS"])
+        super().__init__(dut, int(os.environ["LANES"]))
+        self.seed, self.symbols = seed, int(os.environ["SYMBOLS"])
         self.delays = [[40] * self.lanes, [40] * self.lanes]
         self.sessions = [seed.randrange(1 << 16), seed.randrange(1 << 16)]
-
-    def drive(self, name: str, *values: int) -> None:
-        """Sets an input of both ports."""
-        port = getattr(self.dut, name)
-        bits = len(port) // 2
-        port.value = values[0] | values[1] << bits
-
-    def lane_delays(self, number: int, delays: list[int]) -> None:
-        """Sets the delays of the lanes on the way from a port."""
-        self.delays[number] = list(delays)
-        both = [d for one in self.delays for d in one]
-        self.dut.delay.value = int.from_bytes(bytes(both), "little")
 
     async def begin(self, ppm: tuple[int, int] = (0, 0), enable: bool = True) -> None:
         """Resets both ports, with clocks that differ from the nominal one, and enables them."""
@@ -87,18 +76,9 @@ class Ports:
             await self.step(16)
         raise AssertionError(f"not within {clocks * PATIENCE} clocks: state {self.states()}")
 
-    def states(self) -> list[int]:
-        """Training states of both ports."""
-        return [part(self.dut.state.value, 3, n) for n in range(2)]
-
     def are_up(self) -> bool:
         """Whether both ports are up."""
         return self.states() == [UP, UP]
-
-    def counted(self, number: int) -> dict[str, int]:
-        """The counters of a port's lanes."""
-        vector = part(self.dut.lane_counters.value, 32 * len(LANE_COUNTERS), number)
-        return {name: vector >> 32 * n & 0xFFFF_FFFF for n, name in enumerate(LANE_COUNTERS)}
 
     def damaged(self, number: int) -> int:
         """Damaged frames that a port has counted."""
