@@ -293,7 +293,8 @@ def test_a_transfer_fails_at_its_deadline(server: Server) -> None:
     for deadline in (0.02 * 2**tries for tries in range(8)):
         with crosslane.bridge(server.address, network="tls") as client:
             card = client.card()
-            late, behind = card.to_card(bytes(64 * MIB), 0, deadline=deadline), card.to_card(b"x", 0)
+            late = card.to_card(bytes(64 * MIB), 0, deadline=deadline)
+            behind = card.to_card(b"x", 0)
             with pytest.raises(crosslane.BridgeError) as caught:
                 late.wait()
             assert caught.value.kind == "timeout"
