@@ -3,7 +3,8 @@
 //! output what they do: the reference of the gateware's tests (`gateware/tb/link_reference.py`).
 //!
 //! The first line is `align LANES`, `bring-up LANES CHANNEL_DATAGRAMS SESSION LONG BLOCKS` (LONG
-//! 1 if datagrams are long, BLOCKS 1 for 64b/66b, else 0), `align-blocks LANES` or `columns LANES`.
+//! 1 if datagrams are long, BLOCKS 1 for 64b/66b, else 0), `align-blocks LANES`, `columns LANES` or
+//! `rows LANES CHANNEL_DATAGRAMS LONG`.
 //!
 //! `align`: each line is a symbol time, three digits a lane: ten line bits as a hexadecimal number,
 //! or `---` without a signal; or the line is `r`: alignment begins anew. The answer is the deskewed
@@ -26,11 +27,18 @@
 //!
 //! `columns`: each line is a row, as `align-blocks` answers it; the answer is its eight columns, as
 //! those of `align`, or `-` where nothing is to be taken.
+//!
+//! `rows`: each line is the time of a row that is sent, `-` if the port is disabled. It begins with
+//! `up`, or with session, session seen and stage of the training set that may begin, divided by
+//! `:`; then comes for each lane the frame that waits where the lane's block begins, its bytes as
+//! hexadecimal digits, or `-`. The answer is the line bits of each lane, as `align-blocks` takes
+//! them, and 1 if a set of stage 2 ends with the row, else 0. It is `-` for a disabled port.
 
-use crosslane_torus_link::block::{self, Block, Columns, Content};
+use crosslane_torus_link::Frame;
+use crosslane_torus_link::block::{self, Block, Columns, Content, Rows};
 use crosslane_torus_link::code::{Code, Symbol};
 use crosslane_torus_link::lanes::{
-    Aligner, BringUp, Change, Deframer, MAX_LANES, PortState, Received,
+    Aligner, BringUp, Change, Deframer, MAX_LANES, PortState, Received, TrainingSet,
 };
 use std::error::Error;
 use std::io::{BufRead as _, BufWriter, Write as _};
@@ -125,6 +133,40 @@ fn columns(reader: &mut Columns, lanes: usize, line: &str) -> Outcome<String> {
         .take(&row)
         .map(|column| column.map_or_else(|| "-".into(), |column| shown(&column[..lanes])));
     Ok(columns.join(" "))
+}
+
+fn waiting(text: &str) -> Outcome<Option<Frame>> {
+    if text == "-" {
+        return Ok(None);
+    }
+    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2).unwrap_or_default(), 16);
+    let bytes = (0..text.len()).step_by(2).map(byte).collect::<Result<Vec<u8>, _>>()?;
+    Ok(Some(Frame::decode(&bytes)?))
+}
+
+fn row(rows: &mut Rows, lanes: usize, ours: TrainingSet, line: &str) -> Outcome<String> {
+    let (first, frames) = line.split_once(' ').unwrap_or((line, ""));
+    let training = match first {
+        "-" => {
+            *rows = Rows::new(lanes);
+            return Ok("-".into());
+        }
+        "up" => None,
+        _ => {
+            let numbers = first.split(':').map(str::parse).collect::<Result<Vec<u16>, _>>()?;
+            let [session, seen, stage] = numbers[..] else {
+                return Err(format!("no training set: {first}").into());
+            };
+            Some(TrainingSet { session, seen, stage: stage.try_into()?, ..ours })
+        }
+    };
+    let mut frames = frames.split(' ').map(waiting).collect::<Outcome<Vec<_>>>()?;
+    let sent = rows.next(training, |lane| frames.get_mut(lane).and_then(Option::take));
+    let mut shown: Vec<String> =
+        sent.blocks[..lanes].iter().map(|block| format!("{:x}", block.bits())).collect();
+    let is_stage_2 = sent.ended.is_some_and(|set| set.stage == 2);
+    shown.push(u8::from(is_stage_2).to_string());
+    Ok(shown.join(" "))
 }
 
 struct Training {
@@ -272,6 +314,14 @@ fn main() -> Outcome<()> {
             let mut reader = Columns::new((*lanes).into());
             for line in lines {
                 writeln!(out, "{}", columns(&mut reader, (*lanes).into(), &line?)?)?;
+            }
+        }
+        ("rows", [lanes, datagrams, long]) => {
+            let bring_up = BringUp::new((*lanes).into(), *datagrams, 1);
+            let ours = TrainingSet { has_long_datagrams: *long == 1, ..bring_up.training_set() };
+            let mut rows = Rows::new((*lanes).into());
+            for line in lines {
+                writeln!(out, "{}", row(&mut rows, (*lanes).into(), ours, &line?)?)?;
             }
         }
         _ => return Err(format!("the first line is none of these: {first}").into()),

@@ -6,9 +6,11 @@
 
 mod align;
 mod columns;
+mod rows;
 
 pub use align::{Aligner, MAX_SKEW_ROWS, Received, Row};
 pub use columns::{Column, Columns, ROW_COLUMNS};
+pub use rows::{Rows, SentRow};
 
 use crate::frame::{COMMAND_BYTE, COMMAND_SYMBOLS, Damaged, Frame, FrameBytes};
 
@@ -16,7 +18,7 @@ use crate::frame::{COMMAND_BYTE, COMMAND_SYMBOLS, Damaged, Frame, FrameBytes};
 pub const BLOCK_BYTES: usize = 8;
 /// Line bits of a block.
 pub const BLOCK_BITS: usize = 66;
-/// Blocks of a lane from one skip row to the next due time.
+/// Fewest rows from the beginning of a skip row to the next.
 pub const SKIP_INTERVAL_ROWS: u32 = 1_280;
 /// Distances at which the descrambler repeats a wrong line bit.
 pub const TAPS: [usize; 2] = [39, 58];
@@ -243,5 +245,7 @@ pub fn transfer(
 
 #[cfg(test)]
 mod line_tests;
+#[cfg(test)]
+mod rows_tests;
 #[cfg(test)]
 mod tests;

@@ -171,7 +171,7 @@ module crosslane_link_rows
         row[lane] <= {line, control[lane] ? CONTROL_HEADER : DATA_HEADER};
         state <= state_behind(line);
       end
-      if (rst || is_off) state <= '1;
+      if (!is_sent) state <= '1;
     end
   end
 

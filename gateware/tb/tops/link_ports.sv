@@ -176,30 +176,32 @@ module link_ports
         .wrong(wrong[n])
     );
 
-    // --- Rules of what is sent ----------------------------------------------------------------
+    // --- What is sent -------------------------------------------------------------------------
     if (BLOCKS) begin : g_rows
-      // A skip row begins 1,280 rows behind the one before, or later by a frame and a row; one row of
-      // idle blocks at least comes in front of the first command behind training sets.
-      localparam logic [11:0] SKIP_MOST = 12'(1281 + (payload_bytes(
-          LONG
-      ) + OVERHEAD_BYTES) / (8 * LANES));
-      logic [11:0] since_skip;
-      logic skips, trained, is_known;
-      assign skips = link_port.lanes.g_blocks.rows.starts
-                     && 32'(link_port.lanes.g_blocks.rows.kind) == 2;
+      // Each word, and in each clock what decides the rows, as link_traces.py reads it.
+      localparam string FILE = (n == 0) ? "sent-0.txt" : "sent-1.txt";
+      int file;
+      initial file = $fopen(FILE, "w");
+      logic was_reset;
       always_ff @(posedge clk[n]) begin
-        if (link_port.lanes.g_blocks.rows.starts) begin
-          since_skip <= skips ? 12'd1 : since_skip + 12'(since_skip != '1);
-          if (skips) is_known <= 1'b1;
-          trained <= 32'(link_port.lanes.g_blocks.rows.kind) == 3
-                     || (trained && 32'(link_port.lanes.g_blocks.rows.kind) != 1);
-        end
-        if (link_port.end_rst) begin
-          is_known <= 1'b0;
-          trained  <= 1'b0;
-        end else if (link_port.lanes.g_blocks.rows.starts) begin
-          assert (!is_known || (skips ? since_skip >= 1280 : since_skip <= SKIP_MOST));
-          assert (!trained || 32'(link_port.lanes.g_blocks.rows.kind) != 0);
+        was_reset <= port_rst[n];
+        if (flush) $fflush(file);
+        if (port_rst[n] && !was_reset) $fwrite(file, "reset %0d\n", first_session[n]);
+        if (!port_rst[n]) begin
+          if (tx_begins_word[n]) $fwrite(file, "%0d:%x", tx_enable[n], tx_words[n]);
+          else $fwrite(file, "-");
+          if (link_port.lanes.link_up) $fwrite(file, " up");
+          else
+            $fwrite(
+                file,
+                " %0d:%0d:%0d",
+                link_port.session,
+                link_port.session_seen,
+                link_port.lanes.is_confirming ? 2 : 1
+            );
+          $fwrite(file, " %0d%0d%0d%0d %x %x\n", link_port.end_rst, link_port.lanes.stage_2_sent,
+                  link_port.lanes.end_ready, link_port.lanes.end_begins,
+                  link_port.lanes.end_control, link_port.lanes.end_symbols);
         end
       end
     end else begin : g_columns
