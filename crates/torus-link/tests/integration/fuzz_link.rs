@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Arbitrary bytes as frames, frames at a link end, and line bits at a port: nothing panics or
-//! grows, and no end wants to be woken for ever.
+//! Arbitrary bytes as frames, frames at a link end, and line bits at a port or at lanes of 64b/66b:
+//! nothing panics or grows, no end wants to be woken for ever, and no frame is made up.
 //!
 //! `cargo test` tries some thousand random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
 
+use crosslane_torus_link::block::{Aligner, Block, Columns, Rows};
 use crosslane_torus_link::code::Code;
-use crosslane_torus_link::lanes::{Column, MAX_LANES};
+use crosslane_torus_link::lanes::{BringUp, Column, Deframer, Event, MAX_LANES, TrainingSet};
 use crosslane_torus_link::*;
 use std::sync::Arc;
 
@@ -197,5 +198,91 @@ fn fuzz_noise_at_a_port() {
             port.transmit(column * 2_000);
         }
         assert_eq!(port.state(), PortState::Align);
+    }
+}
+
+/// Trains lanes of 64b/66b, sends numbered datagrams and spoils some blocks. Each step is a number
+/// of rows that arrive unchanged, and then the change of one. Returns the last datagram that came.
+fn spoil_blocks(lanes: usize, steps: &[(u8, u8, u64)]) -> u32 {
+    let bring_up = |session| {
+        let mut bring_up = BringUp::new(lanes, 64, session).with_blocks();
+        bring_up.enable();
+        bring_up
+    };
+    let mut rows = Rows::new(lanes);
+    let training = TrainingSet { seen: 7, stage: 2, ..bring_up(8).training_set() };
+    let (mut aligner, mut columns) = (Aligner::new(lanes), Columns::new(lanes));
+    let (mut deframer, mut bring_up) = (Deframer::new(lanes), bring_up(7));
+    let (mut asked, mut sent, mut came) = (0_u32, 0_u32, 0_u32);
+    let mut row = |trains: bool, change: Option<(u8, u64)>| {
+        let next = rows.next(trains.then_some(training), |_| {
+            asked += 1;
+            if asked % 3 == 0 {
+                return None;
+            }
+            sent += 1;
+            let payload = sent.to_le_bytes().repeat(32).into();
+            let header = Header::from_word(sent);
+            Some(Frame::Datagram(Datagram { header, payload }))
+        });
+        let mut words = next.blocks.map(Some);
+        if let Some((how, bits)) = change {
+            let lane = usize::from(how) % lanes;
+            words[lane] = match how >> 5 {
+                0 => None,
+                1 | 2 => Some(Block::from_bits(u128::from(bits) << 2 | u128::from(how >> 3))),
+                // A header that is an error, or of the other sort.
+                3 => Some(Block { header: bits as u8 & 3, ..next.blocks[lane] }),
+                _ => Some(Block::from_bits(next.blocks[lane].bits() ^ 1 << (bits % 66))),
+            };
+        }
+        let received = aligner.take(&words);
+        let is_whole = received.blocks.map(|row| row[..lanes].iter().all(Option::is_some));
+        let counts = received.is_aligned || bring_up.state() == PortState::Up;
+        let restarts = counts && bring_up.column(is_whole).0;
+        let row = received.blocks.map(|row| columns.take(&row));
+        for column in row.into_iter().flatten().flatten() {
+            for event in deframer.take(&column).into_iter().flatten() {
+                if let Event::Frame(Ok(Frame::Datagram(datagram))) = &event {
+                    let number = datagram.header.word();
+                    assert!(came < number && number <= sent, "{number} behind {came}");
+                    assert_eq!(datagram.payload[..], number.to_le_bytes().repeat(32));
+                    came = number;
+                }
+                bring_up.event(&event);
+            }
+        }
+        if restarts {
+            aligner.restart();
+            deframer.restart();
+        }
+    };
+    for &(good, how, bits) in steps {
+        for _ in 0..good {
+            row(how & 3 == 0, None);
+        }
+        row(how & 3 == 0, Some((how, bits)));
+    }
+    came
+}
+
+#[test]
+fn fuzz_any_blocks_at_lanes() {
+    bolero::check!()
+        .with_iterations(ITERATIONS / 10)
+        .with_type::<(u8, Vec<(u8, u8, u64)>)>()
+        .for_each(|(width, steps)| {
+            spoil_blocks([1, 4, 8][usize::from(width % 3)], steps);
+        });
+}
+
+/// The same for longer, so that lanes are aligned and deskewed in between.
+#[test]
+fn fuzz_many_blocks_at_lanes() {
+    for seed in 0..12 {
+        let mut random = crosslane_random::Random::with_seed(seed);
+        let steps: Vec<(u8, u8, u64)> =
+            (0..200).map(|_| (random.u8(..), random.u8(..), random.u64(..))).collect();
+        assert!(spoil_blocks([1, 4, 8][seed as usize % 3], &steps) > 0, "{seed}");
     }
 }
