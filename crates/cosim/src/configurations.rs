@@ -154,52 +154,61 @@ const OWN_NETWORK: NetworkCardParameters = NetworkCardParameters {
     timeout_clocks: 12_500_000,
 };
 
+/// A network processor with as little of everything as it can have, so that everything runs full.
+const SMALL_NETWORK: NetworkCardParameters = NetworkCardParameters {
+    datapath_bytes: 16,
+    links: 2,
+    put_slots: 4,
+    get_slots: 8,
+    credit_slots: 8,
+    tags: 4,
+    max_read_bytes: 256,
+    staging_bytes: 1024,
+    channel_datagrams: 2,
+    queue_datagrams: 2,
+    retry_datagrams: 5,
+    acknowledge_datagrams: 2,
+    acknowledge_within_clocks: 102,
+    retry_timeout_clocks: 3200,
+    refresh_clocks: 1100,
+    ..OWN_NETWORK
+};
+
+/// This project's network processor with 64b/66b and datagrams of 256 B.
+const DENSE_NETWORK: NetworkCardParameters = NetworkCardParameters {
+    links: 2,
+    max_write_bytes: 256,
+    blocks: true,
+    long_datagrams: true,
+    acknowledge_within_clocks: 396,
+    retry_timeout_clocks: 1584,
+    refresh_clocks: 2904,
+    clock_ps: 3300,
+    timeout_clocks: 15_151_515,
+    ..OWN_NETWORK
+};
+
 /// All configurations of network processors that can be built.
-pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 3] = [
+pub const NETWORK_CONFIGURATIONS: [NetworkConfiguration; 4] = [
     NetworkConfiguration { name: "six_links", of: "nget:crosslane", parameters: OWN_NETWORK },
-    NetworkConfiguration {
-        name: "two_dense_links",
-        of: "nget:dense",
-        parameters: NetworkCardParameters {
-            links: 2,
-            max_write_bytes: 256,
-            blocks: true,
-            long_datagrams: true,
-            acknowledge_within_clocks: 396,
-            retry_timeout_clocks: 1584,
-            refresh_clocks: 2904,
-            clock_ps: 3300,
-            timeout_clocks: 15_151_515,
-            ..OWN_NETWORK
-        },
-    },
-    // As little of everything as a card can have, so that everything runs full.
+    NetworkConfiguration { name: "two_dense_links", of: "nget:dense", parameters: DENSE_NETWORK },
     NetworkConfiguration {
         name: "two_links",
         of: "the tori of the torture",
+        parameters: SMALL_NETWORK,
+    },
+    NetworkConfiguration {
+        name: "two_small_dense_links",
+        of: "the tori of the torture",
         parameters: NetworkCardParameters {
-            datapath_bytes: 16,
-            links: 2,
-            put_slots: 4,
-            get_slots: 8,
-            credit_slots: 8,
-            tags: 4,
-            max_read_bytes: 256,
-            staging_bytes: 1024,
-            max_write_bytes: 128,
-            lanes: 8,
-            blocks: false,
-            long_datagrams: false,
-            channel_datagrams: 2,
-            queue_datagrams: 2,
-            retry_datagrams: 5,
-            acknowledge_datagrams: 2,
-            acknowledge_within_clocks: 102,
-            retry_timeout_clocks: 3200,
-            refresh_clocks: 1100,
-            nodes: MOST_NODES,
-            clock_ps: 4000,
-            timeout_clocks: 12_500_000,
+            blocks: true,
+            long_datagrams: true,
+            acknowledge_within_clocks: 198,
+            retry_timeout_clocks: 6400,
+            refresh_clocks: 2200,
+            clock_ps: DENSE_NETWORK.clock_ps,
+            timeout_clocks: DENSE_NETWORK.timeout_clocks,
+            ..SMALL_NETWORK
         },
     },
 ];

@@ -300,6 +300,8 @@ pub(crate) enum Stream {
     Sockets,
     Packets,
     Push,
+    /// Line codes and datagrams of tori.
+    Cables,
 }
 
 /// Returns a stream of random numbers of a seed.
@@ -311,6 +313,7 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
         Stream::Sockets => (!seed).rotate_left(32),
         Stream::Packets => (!seed).rotate_left(16),
         Stream::Push => (!seed).rotate_left(48),
+        Stream::Cables => (!seed).rotate_left(24),
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };
     Random::with_seed(number).fork()

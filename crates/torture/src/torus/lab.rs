@@ -4,14 +4,18 @@
 use std::sync::Arc;
 
 use crosslane_cosim::{NETWORK_CONFIGURATIONS, NetworkCardParameters};
-use crosslane_device::network_processor::{CableParameters, LineCode};
+use crosslane_device::network_processor::{CableParameters, LineCode, PUT_BAR};
 use crosslane_lab::file::LabFile;
+use crosslane_lab::file::parts::EndpointPart;
 use crosslane_lab::{EngineKind, Lab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
+use crosslane_torus_link::block::BLOCK_BYTES;
+use crosslane_torus_link::frame::{DATAGRAM_OVERHEAD_BYTES, payload_bytes};
 
 use crate::check::Check;
 use crate::lab_text::pick;
+use crate::scene::{Stream, stream};
 
 /// Sizes of tori: large enough for every kind of routing, small enough for many seeds.
 const SIZES: [&[u16]; 12] = [
@@ -31,14 +35,21 @@ const SIZES: [&[u16]; 12] = [
 
 /// Sizes of tori of gateware: rings, as a card has two links.
 const GATEWARE_SIZES: [&[u16]; 4] = [&[2], &[2], &[3], &[4]];
-/// Configuration of the gateware.
-const CONFIGURATION: &str = "two_links";
+/// Configurations of the gateware.
+const CONFIGURATIONS: [&str; 3] = ["two_links", "two_small_dense_links", "two_dense_links"];
+
+/// Line codes, and whether datagrams are long, of one model in four; others have neither.
+const DENSE: [(LineCode, bool); 3] =
+    [(LineCode::Blocks, true), (LineCode::Blocks, false), (LineCode::Symbols, true)];
 
 /// Shares of bits that arrive wrong.
 const ERROR_RATES: [f64; 5] = [0.0, 0.0, 1e-7, 1e-5, 1e-4];
 
-/// Makes the lab of a seed.
-pub(super) fn lab(rng: &mut Random, engines: EngineKind) -> Lab {
+/// Makes the lab of a seed. Line code and datagrams were added later, without changing the streams
+/// of other seeds.
+pub(super) fn lab(seed: u64, engines: EngineKind) -> Lab {
+    let rng = &mut stream(seed, Stream::Lab);
+    let cables = &mut stream(seed, Stream::Cables);
     let sizes = match engines {
         EngineKind::Model => pick(rng, &SIZES),
         EngineKind::Rtl => pick(rng, &GATEWARE_SIZES),
@@ -46,8 +57,11 @@ pub(super) fn lab(rng: &mut Random, engines: EngineKind) -> Lab {
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
     let lab = lab.and_then(|lab| {
         lab.edited(|file| match engines {
-            EngineKind::Model => change(rng, file),
-            EngineKind::Rtl => fit(rng, file),
+            EngineKind::Model if matches!(seed % 8, 1 | 7) => {
+                change(rng, file, pick(cables, &DENSE));
+            }
+            EngineKind::Model => change(rng, file, (LineCode::Symbols, false)),
+            EngineKind::Rtl => fit(rng, file, pick(cables, &CONFIGURATIONS)),
         })
     });
     let lab = lab.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
@@ -55,18 +69,19 @@ pub(super) fn lab(rng: &mut Random, engines: EngineKind) -> Lab {
 }
 
 /// Gives cards and cables the sizes of the gateware, and cables any length and errors.
-fn fit(rng: &mut Random, file: &mut LabFile) {
-    let found = NETWORK_CONFIGURATIONS.iter().find(|it| it.name == CONFIGURATION);
+fn fit(rng: &mut Random, file: &mut LabFile, configuration: &str) {
+    let found = NETWORK_CONFIGURATIONS.iter().find(|it| it.name == configuration);
     let card: NetworkCardParameters = found.expect("the configuration is listed").parameters;
     let clocks = |count: u64| count * card.clock_ps;
+    let word_ps = u64::from(card.lanes) * clocks(card.word_clocks());
     let cable = CableParameters {
         lanes: card.lanes,
-        lane_bits_per_second: 10 * 1_000_000_000_000 / card.clock_ps,
-        line_code: LineCode::Symbols,
+        lane_bits_per_second: card.word_bits() * 1_000_000_000_000 / word_ps,
+        line_code: if card.blocks { LineCode::Blocks } else { LineCode::Symbols },
         latency: ns(rng.u64(10..500)),
         bit_error_rate: pick(rng, &ERROR_RATES),
         bring_up: ns(0),
-        long_datagrams: false,
+        long_datagrams: card.long_datagrams,
         end: crosslane_torus_link::EndParameters {
             channel_datagrams: card.channel_datagrams,
             retry_datagrams: card.retry_datagrams,
@@ -83,6 +98,7 @@ fn fit(rng: &mut Random, file: &mut LabFile) {
     let Some(mut part) = file.endpoints.first().map(|endpoint| (*endpoint.part).clone()) else {
         return;
     };
+    give_datagrams(&mut part, card.long_datagrams);
     part.parameters.requester.datapath_bytes = card.datapath_bytes;
     part.parameters.requester.clock = Picoseconds(card.clock_ps);
     if let Some(processor) = part.network_processor.as_mut() {
@@ -101,19 +117,32 @@ fn fit(rng: &mut Random, file: &mut LabFile) {
     }
 }
 
-fn change(rng: &mut Random, file: &mut LabFile) {
-    let cable = cable(rng);
+/// Gives a card datagrams of this length, and a put aperture with room for them.
+fn give_datagrams(part: &mut EndpointPart, are_long: bool) {
+    if let Some(processor) = part.network_processor.as_mut() {
+        processor.long_datagrams = are_long;
+    }
+    if let Some(bar) = part.parameters.bars[PUT_BAR].as_mut().filter(|_| are_long) {
+        bar.size_bytes *= 2;
+    }
+}
+
+fn change(rng: &mut Random, file: &mut LabFile, (line_code, are_long): (LineCode, bool)) {
+    let cable = cable(rng, line_code, are_long);
     for torus in &mut file.tori {
         torus.parameters = cable;
     }
     let Some(mut part) = file.endpoints.first().map(|endpoint| (*endpoint.part).clone()) else {
         return;
     };
+    give_datagrams(&mut part, are_long);
     if let Some(processor) = part.network_processor.as_mut() {
         processor.tags = rng.u16(1..=64);
         processor.max_read_bytes = pick(rng, &[128, 256, 512]);
         processor.max_write_bytes = pick(rng, &[128, 256, 512]);
-        processor.staging_bytes = processor.max_read_bytes + rng.u32(256..8192);
+        let (longest, shortest) = (processor.payload_bytes(), payload_bytes(false) as u32);
+        let ends = 2 * (longest - shortest);
+        processor.staging_bytes = processor.max_read_bytes + ends + rng.u32(2 * shortest..8192);
         processor.put_slots = pick(rng, &[1, 2, 8, 16]);
         processor.get_slots = rng.u16(4..=64);
         processor.credit_slots = rng.u16(4..=64);
@@ -128,18 +157,18 @@ fn change(rng: &mut Random, file: &mut LabFile) {
 }
 
 /// Makes a cable whose times are in the proportions that `docs/torus-link.md`, *Budget*, demands.
-fn cable(rng: &mut Random) -> CableParameters {
+fn cable(rng: &mut Random, line_code: LineCode, long_datagrams: bool) -> CableParameters {
     let lanes = pick(rng, &[1, 4, 8]);
     let lane_bits_per_second = pick(rng, &[2_500_000_000, 5_000_000_000]);
     let latency = ns(rng.u64(10..500));
     let mut cable = CableParameters {
         lanes,
         lane_bits_per_second,
-        line_code: LineCode::Symbols,
+        line_code,
         latency,
         bit_error_rate: pick(rng, &ERROR_RATES),
         bring_up: ns(rng.u64(100..5000)),
-        long_datagrams: false,
+        long_datagrams,
         end: crosslane_torus_link::EndParameters {
             channel_datagrams: pick(rng, &[1, 2, 3, 8, 32, 64]),
             retry_datagrams: pick(rng, &[1, 2, 8, 32, 127]),
@@ -150,7 +179,11 @@ fn cable(rng: &mut Random) -> CableParameters {
             refresh_ps: 0,
         },
     };
-    let datagram_ps = 136 / u64::from(lanes) * cable.symbol_ps();
+    let bytes = (payload_bytes(long_datagrams) + DATAGRAM_OVERHEAD_BYTES) as u64;
+    let datagram_ps = match line_code {
+        LineCode::Symbols => bytes / u64::from(lanes) * cable.symbol_ps(),
+        LineCode::Blocks => bytes / BLOCK_BYTES as u64 * cable.block_ps(),
+    };
     let acknowledged = u64::from(cable.end.acknowledge_datagrams);
     let round_ps = (acknowledged + 3) * datagram_ps + 2 * latency.0;
     cable.end.acknowledge_within_ps = (acknowledged + 4) * datagram_ps;

@@ -36,6 +36,10 @@ pub struct TorusStory {
     pub bytes: u64,
     /// Datagrams delivered.
     pub datagrams: u64,
+    /// Number of them with 256 B.
+    pub long: u64,
+    /// Number of them in blocks of 64b/66b.
+    pub in_blocks: u64,
     /// Datagrams sent again.
     pub repeated: u64,
     /// Frames that arrived damaged.
@@ -55,6 +59,8 @@ impl SeedOutcome for TorusStory {
         self.cancels += other.cancels;
         self.bytes += other.bytes;
         self.datagrams += other.datagrams;
+        self.long += other.long;
+        self.in_blocks += other.in_blocks;
         self.repeated += other.repeated;
         self.damaged += other.damaged;
         self.cuts += other.cuts;
@@ -74,6 +80,8 @@ impl SeedOutcome for TorusStory {
             Count::new("cancels", "messages taken back, and credits for them", self.cancels),
             Count::new("bytes", "bytes compared", self.bytes),
             Count::new("datagrams", "datagrams delivered", self.datagrams),
+            Count::new("long", "of them of 256 B", self.long),
+            Count::new("in_blocks", "of them in 64b/66b", self.in_blocks),
             Count::new("repeated", "datagrams sent again", self.repeated),
             Count::new("damaged", "frames damaged", self.damaged),
             Count::new("cuts", "cables cut, links trained anew", self.cuts),

@@ -5,13 +5,14 @@
 use std::collections::BTreeSet;
 
 use crosslane_cosim::NetworkCard as Gateware;
-use crosslane_device::network_processor::NetworkProcessor as Model;
+use crosslane_device::network_processor::{LineCode, NetworkProcessor as Model};
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::{
     Buffers, Key, LinkState, Modes, NetworkProcessor, Requests, TorusDimension,
 };
 use crosslane_fabric::{DevicePort, ErrorRecord, NodeId};
 use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_lab::file::TorusInstance;
 use crosslane_lab::{CheckedRun, EngineKind, Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_random::Random;
@@ -46,27 +47,24 @@ struct World {
 }
 
 pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusStory {
-    let mut lab_rng = stream(seed, Stream::Lab);
     let mut rng = stream(seed, Stream::Work);
     let mut ring_rng = stream(seed, Stream::Iommu);
-    let lab = lab(&mut lab_rng, engines);
+    let lab = lab(seed, engines);
     let tell = |what: String| {
         if let Some(note) = note {
             note(&format!("seed {seed}: {what}"));
         }
     };
-    if let Some(torus) = lab.file().tori.first() {
-        tell(format!("{:?} {:?}", torus.torus.dimensions(), torus.parameters));
-    }
+    let TorusInstance { nodes: names, torus, parameters: cable, .. } = &lab.file().tori[0];
+    let torus = *torus;
+    tell(format!("{:?} {cable:?}", torus.dimensions()));
     let run = CheckedRun::new(&lab, stream(seed, Stream::Fabric).u64(..));
     let run = run.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
     let run = run.with_limit(TIME_LIMIT);
     let simulation = run.simulation();
     simulation.with_fabric(|fabric| fabric.set_shuffle(rng.bool()));
-    let torus = lab.file().tori[0].torus;
-    let names = lab.file().tori[0].nodes.clone();
     let body = async {
-        let world = open(simulation, (torus, engines), &names, &mut rng).await?;
+        let world = open(simulation, (torus, engines), names, &mut rng).await?;
         let (talks, tasks) = begin(simulation, &world, &mut rng, &mut ring_rng);
         let cuts = trouble(simulation, &world, &mut rng, &tell).await;
         let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
@@ -88,6 +86,8 @@ pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusS
     };
     let (mut story, errors) = ended(run.run_to_errors("torus", body));
     story.end_ps = simulation.now().0;
+    story.long = story.datagrams * u64::from(cable.long_datagrams);
+    story.in_blocks = story.datagrams * u64::from(cable.line_code == LineCode::Blocks);
     nothing_left(simulation, names.len(), &errors);
     story
 }

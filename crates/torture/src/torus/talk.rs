@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use crosslane_driver::network_processor::{
     Buffers, Ended, InFlight, Key, Message, NetworkError, NetworkFault, NetworkProcessor,
-    PAYLOAD_BYTES,
 };
 use crosslane_host::{AnyBus, Bus};
 use crosslane_pcie::units::Picoseconds;
@@ -22,7 +21,7 @@ const SHORT_PATIENCE: Picoseconds = Picoseconds::from_us(300);
 const LOOK: Picoseconds = Picoseconds::from_us(2);
 /// Longest message, bytes.
 const MAX_BYTES: u64 = 12_000;
-/// Longest routed message, bytes: its payloads of 120 B do not end at page boundaries.
+/// Longest routed message, bytes: its payloads of 120 B or 248 B do not end at page boundaries.
 const MAX_ROUTED_BYTES: u64 = 2_500;
 /// Messages of each node that sends round a ring.
 const RING_LETTERS: usize = 3;
@@ -97,7 +96,7 @@ fn ns(time: u64) -> Picoseconds {
 /// Aligns a message so that, in scattered pages, no datagram crosses the end of a page.
 fn place(node: &NetworkProcessor, wanted: u64) -> u64 {
     match node.modes().buffers {
-        Buffers::User => wanted.next_multiple_of(PAYLOAD_BYTES),
+        Buffers::User => wanted.next_multiple_of(node.sizes().payload_bytes()),
         Buffers::Copied | Buffers::Mapped => wanted,
     }
 }

@@ -29,6 +29,8 @@ fn seeds() {
     for (what, number) in [
         ("puts", all.puts),
         ("routed", all.routed),
+        ("long", all.long),
+        ("in_blocks", all.in_blocks),
         ("cancels", all.cancels),
         ("repeated", all.repeated),
         ("damaged", all.damaged),
