@@ -13,7 +13,7 @@ module link_receiver_properties
     input logic           rst,
     input logic           comes_up,
     input logic           choose,
-    input logic           others,         // RESTART is due in the sender
+    input logic           restart_due,
     input arrival_t       arrival,
     input logic           has_room,
     input logic           frees,
@@ -21,19 +21,12 @@ module link_receiver_properties
     input logic     [2:0] followed
 );
   logic [TIME_BITS-1:0] now;
-  logic take_nack, take_restart, take_confirm, take_count, take_ack;
-  logic nack_due, confirm_due, count_due, ack_due, in_error, is_settled;
+  logic command_due, in_error, is_settled;
   logic delivers, is_double, is_discarded, is_overrun, is_stale;
-  logic [2:0] confirm_channel, count_channel, tell_channel;
+  operation_e operation;
+  logic [CHANNELS-1:0] channel, to_confirm;
   logic [7:0] expected;
-  logic [CHANNELS-1:0][9:0] freed, delivered;
-
-  // As crosslane_link_end takes them.
-  assign take_nack = choose && nack_due;
-  assign take_restart = choose && !nack_due && others;
-  assign take_confirm = choose && !nack_due && !others && confirm_due;
-  assign take_count = choose && !nack_due && !others && !confirm_due && count_due;
-  assign take_ack = choose && !nack_due && !others && !confirm_due && !count_due && ack_due;
+  logic [CHANNELS-1:0][9:0] freed, delivered, told;
 
   crosslane_link_receiver #(
       .CHANNEL_DATAGRAMS(8),
@@ -94,7 +87,9 @@ module link_receiver_properties
       // Untold, or asked for in time, until it is confirmed.
       assert (!receiver.unconfirmed[followed] || receiver.untold[followed]
               || receiver.ask[followed] || receiver.ask_armed[followed]);
-      if (is_settled) assert (!nack_due && !confirm_due && !ack_due);
+      if (is_settled) begin
+        assert (!receiver.nack_due && receiver.confirm == '0 && !receiver.ack_due);
+      end
     end
   end
 endmodule

@@ -25,6 +25,7 @@ module link_sender_properties
   logic [TIME_BITS-1:0] now;
   logic take_restart, take_repeat, take_new, restart_due, repeat_due, new_possible, timed_out;
   logic [2:0] new_channel, timeouts_in_a_row;
+  logic [CHANNELS-1:0] new_chosen;
   logic [7:0] oldest, number;
   logic [6:0] unacknowledged;
   logic [CHANNELS-1:0][9:0] known_freed, credit;

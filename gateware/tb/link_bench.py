@@ -216,7 +216,8 @@ class End:
         self.delivered = [deque() for _ in range(CHANNELS)]
         self.sending, self.at, self.offers = None, 0, False
         self.ready = True
-        self.coming, self.came = None, None
+        # A column takes effect in the second clock behind it.
+        self.coming, self.came = None, deque([None, None])
         self.expected = deque([[IDLE] * self.lanes for _ in range(TX_CLOCKS)])
         self.was_up = False
         self.answer = None
@@ -357,10 +358,11 @@ class Pair:
         boundary, is_up = happens >> 7 & 1, happens >> 6 & 1
         submits, frees = happens >> 5 & 1, happens >> 4 & 1
         events = ["n"] if boundary and is_up else []
-        quiet = end.came is None or end.came == [IDLE] * self.lanes
-        if end.came is not None:
-            events.append("c" + "".join(f"{kind}{byte:02x}" for kind, byte in end.came))
-        end.came = end.coming
+        came = end.came.popleft()
+        end.came.append(end.coming)
+        quiet = came is None or came == [IDLE] * self.lanes
+        if came is not None:
+            events.append("c" + "".join(f"{kind}{byte:02x}" for kind, byte in came))
         if frees:
             events.append(f"f{happens >> 1 & 7}")
         if end.offers and s_ready:

@@ -94,7 +94,7 @@ async def everything_comes_once_and_in_order(dut):
 async def faults_in_every_kind_of_frame(dut):
     bench, pair, seed, datagram = await prepared(dut, "faults")
     names = ["datagram", *OPERATIONS.values()]
-    for _ in range(cases(10)):
+    for case in range(cases(10)):
         busy = seed.choice([2, 2, 5])
         for end in pair.ends:
             end.to_send = [seed.randrange(busy) for _ in range(CHANNELS)]
@@ -103,6 +103,10 @@ async def faults_in_every_kind_of_frame(dut):
             # There are few of these.
             end.cable.odds |= {name: seed.choice([0, 0.7]) for name in ("COUNT", "CONFIRM")}
             end.cable.idle_odds = seed.choice([0, 0, 0.002])
+            end.cable.faults = FAULTS
+            if case == 0:
+                # Without any ACK all is sent again that has come.
+                end.cable.odds, end.cable.idle_odds, end.cable.faults = {"ACK": 1}, 0, ("vanish",)
         await bench.step(100 * datagram)
         for end in pair.ends:
             end.cable.odds, end.cable.idle_odds = {}, 0

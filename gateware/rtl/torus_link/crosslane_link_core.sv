@@ -76,6 +76,15 @@ module crosslane_link_core
   );
   localparam int unsigned TIME_BITS = $clog2(LONGEST + 1) + 1;
 
+  // The number of one channel, which has a bit.
+  function automatic logic [9:0] of_channel(logic [CHANNELS-1:0][9:0] numbers,
+                                            logic [CHANNELS-1:0] which);
+    logic [9:0] number_of;
+    number_of = '0;
+    for (int unsigned n = 0; n < CHANNELS; n++) if (which[n]) number_of |= numbers[n];
+    return number_of;
+  endfunction
+
   logic [TIME_BITS-1:0] now;
   logic is_up, comes_up;
   assign comes_up = link_up && !is_up;
@@ -126,41 +135,46 @@ module crosslane_link_core
   assign commands = arrival.command ? 6'd1 << come.operation : '0;
 
   // --- The next frame ------------------------------------------------------------------------
-  logic boundary, choose, nack_due, restart_due, confirm_due, count_due, ack_due, repeat_due;
-  logic new_possible, take_nack, take_restart, take_confirm, take_count, take_ack, take_repeat;
-  logic take_new, take_command, submits, timed_out;
-  logic [2:0] confirm_channel, count_channel, tell_channel, new_channel;
+  logic boundary, choose, restart_due, command_due, repeat_due, new_possible;
+  logic take_command, take_restart, take_repeat, take_new, submits, timed_out;
+  operation_e operation;
+  logic [CHANNELS-1:0] channel, to_confirm;  // a bit each
+  logic [2:0] new_channel;
+  logic [CHANNELS-1:0] new_chosen;
   logic [7:0] oldest, number;
   logic [CHANNELS-1:0] queued;
-  logic [CHANNELS-1:0][9:0] known_freed;
+  logic [CHANNELS-1:0][9:0] known_freed, told;
   command_t command;
 
   assign choose = boundary && is_up;
-  assign take_nack = choose && nack_due;
-  assign take_restart = choose && !nack_due && restart_due;
-  assign take_confirm = choose && !nack_due && !restart_due && confirm_due;
-  assign take_count = choose && !nack_due && !restart_due && !confirm_due && count_due;
-  assign take_ack = choose && !nack_due && !restart_due && !confirm_due && !count_due && ack_due;
-  assign take_command = choose && (nack_due || restart_due || confirm_due || count_due || ack_due);
-  assign take_repeat = choose && !take_command && repeat_due;
-  assign take_new = choose && !take_command && !repeat_due && new_possible;
+  assign take_command = choose && command_due;
+  assign take_restart = take_command && operation == OPERATION_RESTART;
+  assign take_repeat = choose && !command_due && repeat_due;
+  assign take_new = choose && !command_due && !repeat_due && new_possible;
 
+  // A command that is sent has the count that is then told, or that was known for a CONFIRM: it is
+  // looked up a clock later.
+  operation_e sent_operation;
+  logic [CHANNELS-1:0] sent_channel;
+  logic [7:0] sent_number;
+  logic [9:0] confirmed;
+  always_ff @(posedge clk) begin
+    if (take_command) begin
+      sent_operation <= operation;
+      sent_channel <= channel;
+      sent_number <= (operation == OPERATION_RESTART) ? oldest : expected;
+      confirmed <= of_channel(known_freed, to_confirm);
+    end
+  end
   always_comb begin
-    command.symbol = K_COMMAND;
-    command.number = take_restart ? oldest : expected;
-    command.channel = tell_channel;
-    command.operation = OPERATION_ACK;
-    if (take_nack) command.operation = OPERATION_NACK;
-    if (take_restart) command.operation = OPERATION_RESTART;
-    if (take_count) begin
-      command.operation = OPERATION_COUNT;
-      command.channel   = count_channel;
-    end
-    if (take_confirm) begin
-      command.operation = OPERATION_CONFIRM;
-      command.channel   = confirm_channel;
-    end
-    command.count = take_confirm ? known_freed[command.channel] : freed[command.channel];
+    command = '{
+        symbol: K_COMMAND,
+        operation: sent_operation,
+        number: sent_number,
+        channel: '0,
+        count: (sent_operation == OPERATION_CONFIRM) ? confirmed : of_channel(told, sent_channel)
+    };
+    for (int unsigned n = 0; n < CHANNELS; n++) if (sent_channel[n]) command.channel |= 3'(n);
   end
 
   crosslane_link_transmit #(
@@ -210,7 +224,7 @@ module crosslane_link_core
     counters.delivered <= counters.delivered + 32'(delivers);
     counters.repeated <= counters.repeated + 32'(take_repeat);
     counters.damaged <= counters.damaged + 32'(arrival.broken) + 32'(arrival.damaged);
-    counters.nacks <= counters.nacks + 32'(take_nack);
+    counters.nacks <= counters.nacks + 32'(take_command && operation == OPERATION_NACK);
     counters.restarts <= counters.restarts + 32'(take_restart);
     counters.timeouts <= counters.timeouts + 32'(timed_out);
     counters.trainings <= counters.trainings + 32'(comes_up);

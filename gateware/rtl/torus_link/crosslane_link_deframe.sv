@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Columns to frames and training sets: finds where frames begin, and again behind damage (docs/torus-link.md, Finding
-// frames again). Payloads are passed on as they come; `arrival` tells a clock behind the last
+// frames again). Payloads are passed on as they come; `arrival` tells two clocks behind the last
 // column whether the frame was good.
 
 module crosslane_link_deframe
@@ -14,7 +14,8 @@ module crosslane_link_deframe
 ) (
     input  logic                                clk,
     input  logic                                rst,
-    input  logic                                restart,     // hunts, before the column beside it
+    // Hunts, before the column of the clock before.
+    input  logic                                restart,
     // A column; symbols of lanes with an error are ignored.
     input  logic                                valid,
     input  logic          [     LANES-1:0][7:0] symbols,
@@ -35,6 +36,71 @@ module crosslane_link_deframe
   // Columns of the header word; the one behind them completes the first beat of a payload.
   localparam int unsigned WORD_COLUMNS = (LANES < 4) ? 4 / LANES : 1;
 
+  // --- What a column says by itself ----------------------------------------------------------
+  typedef struct packed {
+    logic [LANES-1:0][7:0] symbols;
+    logic [LANES-1:0]      control;
+    logic [LANES-1:0]      error;
+    // Of lane 0, and none if it has an error.
+    logic                  is_data;
+    logic                  is_control;
+    logic                  is_command;
+    logic                  is_idle;
+    logic                  is_comma;
+    logic                  is_skip;
+    logic                  any_error;
+    logic                  other_control;  // in a lane behind lane 0
+    logic                  all_idle;
+    logic                  all_commas;
+    logic [31:0]           crc;            // its part in the CRC
+    logic                  fits_alone;     // it is a whole frame, whose CRC fits
+  } column_t;
+  column_t here, next;
+  logic here_valid;
+  logic [31:0] of_symbols, of_crc, of_ones;
+
+  crosslane_link_crc #(
+      .BYTES(LANES)
+  ) symbols_alone (
+      .crc('0),
+      .data(symbols),
+      .behind(of_symbols)
+  );
+  crosslane_link_crc #(
+      .BYTES(LANES)
+  ) ones_alone (
+      .crc('1),
+      .data('0),
+      .behind(of_ones)
+  );
+
+  always_comb begin
+    logic is_control;
+    is_control = control[0] && !error[0];
+    next = '{
+        symbols: symbols,
+        control: control,
+        error: error,
+        is_data: !control[0] && !error[0],
+        is_control: is_control,
+        is_command: is_control && symbols[0] == K_COMMAND,
+        is_idle: is_control && symbols[0] == K_IDLE,
+        is_comma: is_control && symbols[0] == K_COMMA,
+        is_skip: is_control && symbols[0] == K_SKIP,
+        any_error: error != '0,
+        other_control: (control >> 1) != '0,
+        all_idle: control == '1 && error == '0 && symbols == {LANES{K_IDLE}},
+        all_commas: control == '1 && error == '0 && symbols == {LANES{K_COMMA}},
+        crc: of_symbols,
+        fits_alone: COMMAND_COLUMNS == 1 && (of_symbols ^ of_ones) == CRC_RESIDUE
+    };
+  end
+  always_ff @(posedge clk) begin
+    here <= next;
+    here_valid <= valid && !rst;
+  end
+
+  // --- In its place --------------------------------------------------------------------------
   typedef enum logic [2:0] {
     BEGIN,
     FRAME,
@@ -46,62 +112,54 @@ module crosslane_link_deframe
   state_e kept, state, state_next;
   assign state = restart ? HUNT : kept;
 
-  logic [AT_BITS-1:0] at, here, columns;  // columns of the frame or set that have come
-  logic is_command, is_command_here;
-  logic [31:0] crc, crc_next;
+  logic [AT_BITS-1:0] at, at_here;  // columns of the frame or set that have come
+  logic is_command, is_command_here, begins, in_frame, is_first, is_bad, is_last, is_good;
+  logic is_last_of_frame, is_broken, is_damaged;
+  assign is_last_of_frame = at == (is_command ? AT_BITS'(COMMAND_COLUMNS - 1)
+                                              : AT_BITS'(DATAGRAM_COLUMNS - 1));
 
-  // --- This column ---------------------------------------------------------------------------
-  logic first_is_control, first_is_data, begins, in_frame, is_first, is_bad, is_last, is_good;
-  logic is_broken, is_damaged;
-  logic [LANES-1:0] misplaced;  // a control symbol where there must be data
-
-  function automatic logic is_symbol(logic [7:0] wanted);
-    return first_is_control && symbols[0] == wanted;
-  endfunction
-
-  assign first_is_control = control[0] && !error[0];
-  assign first_is_data = !control[0] && !error[0];
-
-  // A column that begins something, or ought to.
+  // A column that begins something, or ought to. Control symbols are bad where there must be data.
   always_comb begin
     unique case (state)
       BEGIN:   begins = 1'b1;
-      COMMA:   begins = !first_is_data && !is_symbol(K_SKIP);
-      SKIP:    begins = !is_symbol(K_SKIP);
-      default: begins = first_is_control;  // FRAME, SET, HUNT
+      COMMA:   begins = !here.is_data && !here.is_skip;
+      SKIP:    begins = !here.is_skip;
+      default: begins = here.is_control;  // FRAME, SET, HUNT
     endcase
-    is_first = begins && (first_is_data || is_symbol(K_COMMAND));
+    is_first = begins && (here.is_data || here.is_command);
     in_frame = is_first || (state == FRAME && !begins);
-    is_command_here = is_first ? control[0] : is_command;
-    here = is_first ? '0 : at;
-    columns = is_command_here ? AT_BITS'(COMMAND_COLUMNS) : AT_BITS'(DATAGRAM_COLUMNS);
-    is_last = in_frame && here == columns - 1'b1;
-    misplaced = control;
-    if (is_first) misplaced[0] = 1'b0;
-    is_bad = (error | misplaced) != '0;
+    is_command_here = is_first ? here.is_command : is_command;
+    at_here = is_first ? '0 : at;
+    is_last = is_first ? COMMAND_COLUMNS == 1 && here.is_command : in_frame && is_last_of_frame;
+    is_bad = here.any_error || here.other_control || (here.is_control && !is_first);
     is_broken = begins && (state == FRAME || state == SET);
   end
 
-  always_comb begin
-    crc_next = is_first ? '1 : crc;
-    for (int unsigned lane = 0; lane < LANES; lane++) begin
-      crc_next = crc_step(crc_next, symbols[lane]);
-    end
-  end
+  // --- CRC, of a frame that begins with this column and of one that goes on ------------------
+  logic [31:0] crc, crc_behind;
+  crosslane_link_crc #(
+      .BYTES(LANES)
+  ) crc_alone (
+      .crc(crc),
+      .data('0),
+      .behind(of_crc)
+  );
+  assign crc_behind = here.crc ^ of_crc;
 
   // --- The word at the beginning of a frame --------------------------------------------------
   logic [31:0] word, word_next;
   if (LANES >= 4) begin : g_word
-    assign word_next = (here == '0) ? symbols[3:0] : word;
+    assign word_next = (at_here == '0) ? here.symbols[3:0] : word;
   end else begin : g_word_bytes
-    assign word_next = (here < AT_BITS'(WORD_COLUMNS)) ? {symbols, word[31:8*LANES]} : word;
+    assign word_next = (at_here < AT_BITS'(WORD_COLUMNS)) ? {here.symbols, word[31:8*LANES]} : word;
   end
 
   command_t command;
   logic is_operation;
   assign command = word_next;
   assign is_operation = command.operation inside {[OPERATION_ACK : OPERATION_CONFIRM]};
-  assign is_good = crc_next == CRC_RESIDUE && (!is_command_here || is_operation);
+  assign is_good = (is_first ? here.fits_alone : crc_behind == CRC_RESIDUE)
+                   && (!is_command_here || is_operation);
   logic unused;
   assign unused = &{1'b0, command};
 
@@ -113,27 +171,27 @@ module crosslane_link_deframe
       is_damaged = is_bad || (is_last && !is_good);
       state_next = is_damaged ? HUNT : is_last ? BEGIN : FRAME;
     end else if (begins) begin
-      if (is_symbol(K_IDLE)) state_next = BEGIN;
-      else if (is_symbol(K_COMMA)) state_next = COMMA;
+      if (here.is_idle) state_next = BEGIN;
+      else if (here.is_comma) state_next = COMMA;
       else begin
         is_damaged = 1'b1;
         state_next = HUNT;
       end
-    end else if (state == COMMA) state_next = first_is_data ? SET : SKIP;
+    end else if (state == COMMA) state_next = here.is_data ? SET : SKIP;
     else if (state == SET && at == AT_BITS'(SET_COLUMNS - 1)) state_next = BEGIN;
   end
 
   always_ff @(posedge clk) begin
-    arrival.broken   <= valid && is_broken;
-    arrival.damaged  <= valid && is_damaged;
-    arrival.command  <= valid && is_last && !is_damaged && is_command_here;
-    arrival.datagram <= valid && is_last && !is_damaged && !is_command_here;
-    if (valid) begin
+    arrival.broken   <= here_valid && is_broken;
+    arrival.damaged  <= here_valid && is_damaged;
+    arrival.command  <= here_valid && is_last && !is_damaged && is_command_here;
+    arrival.datagram <= here_valid && is_last && !is_damaged && !is_command_here;
+    if (here_valid) begin
       kept <= state_next;
       // The comma is a set's column 0, so the first of its data is column 1.
-      at <= (state == COMMA && !begins) ? AT_BITS'(2) : here + 1'b1;
+      at <= (state == COMMA && !begins) ? AT_BITS'(2) : at_here + 1'b1;
       is_command <= is_command_here;
-      crc <= crc_next;
+      crc <= is_first ? here.crc ^ of_ones : crc_behind;
       if (in_frame) word <= word_next;
     end else if (restart) kept <= HUNT;
     if (rst) begin
@@ -148,34 +206,27 @@ module crosslane_link_deframe
 
   // --- Training ------------------------------------------------------------------------------
   logic in_set, is_idle, is_comma, is_comma_whole, set_good, set_bad;
-  logic [LANES-1:0] idles, commas;
-  always_comb begin
-    for (int unsigned lane = 0; lane < LANES; lane++) begin
-      idles[lane]  = control[lane] && !error[lane] && symbols[lane] == K_IDLE;
-      commas[lane] = control[lane] && !error[lane] && symbols[lane] == K_COMMA;
-    end
-  end
-  assign in_set = (state == COMMA && first_is_data) || (state == SET && !begins);
+  assign in_set = (state == COMMA && here.is_data) || (state == SET && !begins);
 
   crosslane_link_set #(
       .LANES(LANES)
   ) training_set (
       .clk,
       .rst,
-      .valid(valid && in_set),
+      .valid(here_valid && in_set),
       .at   ((state == COMMA) ? 4'd1 : 4'(at)),
-      .symbols,
-      .control,
-      .error,
+      .symbols(here.symbols),
+      .control(here.control),
+      .error(here.error),
       .set_good,
       .set_bad,
       .set
   );
 
   always_ff @(posedge clk) begin
-    is_idle <= valid && begins && idles == '1 && !rst;
-    is_comma <= valid && begins && is_symbol(K_COMMA) && !rst;
-    is_comma_whole <= commas == '1;
+    is_idle <= here_valid && begins && here.all_idle && !rst;
+    is_comma <= here_valid && begins && here.is_comma && !rst;
+    is_comma_whole <= here.all_commas;
   end
   assign events = '{
           broken: arrival.broken,
@@ -190,22 +241,22 @@ module crosslane_link_deframe
 
   // --- The payload ---------------------------------------------------------------------------
   logic [AT_BITS-1:0] beat;
-  assign beat = here - AT_BITS'(WORD_COLUMNS);
+  assign beat = at_here - AT_BITS'(WORD_COLUMNS);
   always_ff @(posedge clk) begin
-    beat_valid <= valid && in_frame && !is_command_here && beat < AT_BITS'(BEATS) && !rst;
-    if (valid) beat_index <= INDEX_BITS'(beat);
+    beat_valid <= here_valid && in_frame && !is_command_here && beat < AT_BITS'(BEATS) && !rst;
+    if (here_valid) beat_index <= INDEX_BITS'(beat);
   end
   if (LANES == 8) begin : g_beat_across
     // A beat's first half is in the column before.
     logic [31:0] held;
     always_ff @(posedge clk) begin
-      if (valid) begin
-        held <= symbols[7:4];
-        beat_data <= {symbols[3:0], held};
+      if (here_valid) begin
+        held <= here.symbols[7:4];
+        beat_data <= {here.symbols[3:0], held};
       end
     end
   end else begin : g_beat
-    always_ff @(posedge clk) if (valid) beat_data <= symbols;
+    always_ff @(posedge clk) if (here_valid) beat_data <= here.symbols;
   end
 
 `ifndef SYNTHESIS

@@ -56,8 +56,8 @@ module crosslane_link_lanes
   logic counts, present, whole, dropped, doubled, slipped, realign, lost, disables, retrains;
   logic stage_2_sent, is_confirming;
   logic [LANES-1:0] wrong, wrong_turned;  // symbols or blocks, for the counters
-  // Of a column, for training, a clock later: beside the frame or set that it ended.
-  logic counts_1, present_1, whole_1;
+  // Of a column, for training, two clocks later: beside the frame or set that it ended.
+  logic counts_1, present_1, whole_1, counts_2, present_2, whole_2;
   assign is_confirming = state == PORT_CONFIRM;
 
   // --- Training ------------------------------------------------------------------------------
@@ -74,9 +74,9 @@ module crosslane_link_lanes
       .STEP(BLOCKS ? 8 : 1)
   ) training (
       .retrain(retrains),
-      .counts (counts_1),
-      .present(present_1),
-      .whole  (whole_1),
+      .counts (counts_2),
+      .present(present_2),
+      .whole  (whole_2),
       .events (column_events),
       .set    (column_set),
       .restart(column_restart),
@@ -90,12 +90,12 @@ module crosslane_link_lanes
   end
 
   always_ff @(posedge clk) begin
-    counts_1  <= counts;
-    present_1 <= present;
-    whole_1   <= whole;
+    {counts_1, counts_2}   <= {counts, counts_1};
+    {present_1, present_2} <= {present, present_1};
+    {whole_1, whole_2}     <= {whole, whole_1};
     if (rst) begin
-      counts_1  <= !BLOCKS;
-      present_1 <= 1'b0;
+      {counts_1, counts_2}   <= {2{!BLOCKS}};
+      {present_1, present_2} <= '0;
     end
   end
   assign end_rst = rst || state == PORT_DISABLED;

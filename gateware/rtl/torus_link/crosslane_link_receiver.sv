@@ -15,63 +15,68 @@ module crosslane_link_receiver
     parameter int unsigned REFRESH               = 1500,  // clocks
     parameter int unsigned TIME_BITS             = 13
 ) (
-    input  logic                          clk,
-    input  logic                          rst,
-    input  logic     [TIME_BITS-1:0]      now,
-    input  logic                          comes_up,
-    // Commands that are due. `choose`: a frame is chosen in this clock, `take_*`: it is this one.
-    input  logic                          choose,
-    input  logic                          take_nack,
-    input  logic                          take_restart,
-    input  logic                          take_confirm,
-    input  logic                          take_count,
-    input  logic                          take_ack,
-    output logic                          nack_due,
-    output logic                          confirm_due,
-    output logic                          count_due,
-    output logic                          ack_due,
-    output logic     [          2:0]      confirm_channel,
-    output logic     [          2:0]      count_channel,
-    output logic     [          2:0]      tell_channel,     // of any other command
-    output logic     [          7:0]      expected,
-    output logic                          in_error,
-    output logic                          is_settled,
-    output logic     [ CHANNELS-1:0][9:0] freed,
-    output logic     [ CHANNELS-1:0][9:0] delivered,
+    input  logic                            clk,
+    input  logic                            rst,
+    input  logic       [TIME_BITS-1:0]      now,
+    input  logic                            comes_up,
+    // `choose`: a frame is chosen in this clock, a command if one is due: the first of NACK, RESTART
+    // (`restart_due`, of the sender), CONFIRM, COUNT and ACK.
+    input  logic                            choose,
+    input  logic                            restart_due,
+    output logic                            command_due,
+    output operation_e                      operation,
+    output logic       [ CHANNELS-1:0]      channel,       // that it is about, a bit each
+    output logic       [ CHANNELS-1:0]      to_confirm,    // the same of a CONFIRM
+    output logic       [ CHANNELS-1:0][9:0] told,          // count that each channel was told
+    output logic       [          7:0]      expected,
+    output logic                            in_error,
+    output logic                            is_settled,
+    output logic       [ CHANNELS-1:0][9:0] freed,
+    output logic       [ CHANNELS-1:0][9:0] delivered,
     // Arrivals, while the link is up.
-    input  arrival_t                      arrival,
-    input  logic                          has_room,         // for the datagram that has come
-    output logic                          delivers,         // it is in order
-    output logic                          is_double,        // counted
-    output logic                          is_discarded,     // counted
-    output logic                          is_overrun,       // counted
-    output logic                          is_stale,         // counted
+    input  arrival_t                        arrival,
+    input  logic                            has_room,      // for the datagram that has come
+    output logic                            delivers,      // it is in order
+    output logic                            is_double,     // counted
+    output logic                            is_discarded,  // counted
+    output logic                            is_overrun,    // counted
+    output logic                            is_stale,      // counted
     // A buffer is freed.
-    input  logic                          frees,
-    input  logic     [          2:0]      frees_channel
+    input  logic                            frees,
+    input  logic       [          2:0]      frees_channel
 );
   localparam int unsigned URGENT = (CHANNEL_DATAGRAMS >= 4) ? CHANNEL_DATAGRAMS / 4 : 1;
   localparam int unsigned OWED_BITS = $clog2(ACKNOWLEDGE_DATAGRAMS + 1);
 
   typedef logic [CHANNELS-1:0] set_t;
-  set_t untold, urgent, unconfirmed, ask, confirm, ask_armed;
-  logic [CHANNELS-1:0][9:0] told;
+  set_t untold, urgent, unconfirmed, ask, confirm, ask_armed, ask_came;
   logic [CHANNELS-1:0][TIME_BITS-1:0] ask_at;
-  logic [TIME_BITS-1:0] nack_at, due_at;
+  logic [TIME_BITS-1:0] nack_at, due_at, soon;
   logic [OWED_BITS-1:0] owed;  // stays at the largest value
-  logic nack_pending, nack_armed, at_once, flush, due_armed;
-  logic [2:0] turn;
+  logic nack_pending, nack_armed, nack_came, at_once, flush, due_armed, due_came;
+  set_t turns;  // the channel whose turn it is, and those behind it; none of them: channel 0
 
-  // The first channel of a set from this one on, by turns; this one if the set is empty.
-  function automatic logic [2:0] first_from(set_t members, logic [2:0] from);
-    logic [2:0] first;
-    first = from;
-    for (int n = CHANNELS - 1; n >= 0; n--) begin
-      logic [2:0] here;
-      here = from + 3'(n);
-      if (members[here]) first = here;
+  // The first channel of a set, if any.
+  function automatic set_t lowest(set_t members);
+    set_t first;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      first[n] = members[n] && (members & set_t'((1 << n) - 1)) == '0;
     end
     return first;
+  endfunction
+
+  // Of a set those whose turn comes first, or all.
+  function automatic set_t in_turn(set_t members, set_t now_on);
+    return ((members & now_on) != '0) ? members & now_on : members;
+  endfunction
+
+  // Channels behind one of a set, or more.
+  function automatic set_t behind(set_t members);
+    set_t some;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      some[n] = (members & set_t'((1 << n) - 1)) != '0;
+    end
+    return some;
   endfunction
 
   // Whether a time has come.
@@ -83,119 +88,84 @@ module crosslane_link_receiver
 
   // --- Commands that are due -----------------------------------------------------------------
   localparam logic [TIME_BITS-1:0] WITHIN = TIME_BITS'(ACKNOWLEDGE_WITHIN);
-  logic pending, due_begins, due_comes, flush_now;
-  set_t asked, ask_now;
+  logic nack_due, ack_due, pending, due_begins, due_comes, flush_now;
+  logic is_nack, is_restart, is_confirm, is_count;
+  set_t asked, ask_now, first_asked, next_urgent, next_untold, tell_channel, told_channel;
 
-  assign nack_due = nack_pending || (nack_armed && has_come(nack_at, now));
-  assign confirm_due = confirm != '0;
-  assign confirm_channel = first_from(confirm, '0);
+  assign nack_due = nack_pending || (nack_armed && nack_came);
   assign pending = owed != '0 || untold != '0;
   assign due_begins = pending && !due_armed && !flush;
-  assign due_comes = pending && (due_armed ? has_come(due_at, now) : due_begins && WITHIN == '0);
+  assign due_comes = pending && (due_armed ? due_came : due_begins && WITHIN == '0);
   assign flush_now = flush || due_comes;
   assign ack_due = at_once || flush_now || owed >= OWED_BITS'(ACKNOWLEDGE_DATAGRAMS)
                    || urgent != '0;
-  always_comb begin
-    for (int unsigned n = 0; n < CHANNELS; n++) begin
-      asked[n] = ask_armed[n] && has_come(ask_at[n], now);
-    end
-  end
+  assign asked = ask_armed & ask_came;
   assign ask_now = ask | asked;
-  assign count_due = ask_now != '0;
-  assign count_channel = first_from(ask_now, '0);
-  assign tell_channel = first_from((urgent != '0) ? urgent : untold, turn);
+
+  assign is_nack = nack_due;
+  assign is_restart = restart_due && !nack_due;
+  assign is_confirm = confirm != '0 && !nack_due && !restart_due;
+  assign is_count = ask_now != '0 && confirm == '0 && !nack_due && !restart_due;
+  assign command_due = nack_due || restart_due || confirm != '0 || ask_now != '0 || ack_due;
+  always_comb begin
+    operation = OPERATION_ACK;
+    if (is_nack) operation = OPERATION_NACK;
+    if (is_restart) operation = OPERATION_RESTART;
+    if (is_confirm) operation = OPERATION_CONFIRM;
+    if (is_count) operation = OPERATION_COUNT;
+  end
+
+  // Those that are urgent are untold, too. If there is none, the one whose turn it is.
+  assign next_urgent = in_turn(urgent, turns);
+  assign next_untold = in_turn(untold, turns);
+  assign first_asked = lowest(ask_now);
+  assign tell_channel = (urgent != '0) ? lowest(
+      next_urgent
+  ) : (untold != '0) ? lowest(
+      next_untold
+  ) : turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
+  assign told_channel = is_count ? first_asked : tell_channel;
+  assign to_confirm = lowest(confirm);
+  assign channel = is_confirm ? to_confirm : told_channel;
 
   // --- Next state ----------------------------------------------------------------------------
-  logic [CHANNELS-1:0][9:0] freed_next, delivered_next, told_next;
-  set_t untold_next, urgent_next, unconfirmed_next, ask_next, confirm_next, ask_armed_next;
-  set_t ask_arms;
-  logic [7:0] expected_next, distance, beyond;
-  logic [9:0] held, fresh;
-  logic [OWED_BITS-1:0] owed_next;
+  logic [7:0] distance, beyond;
   logic in_error_next, nack_pending_next, nack_armed_next, at_once_next, flush_next;
-  logic due_armed_next, due_arms, tells, acknowledges, is_new, is_asked, enters, leaves, owes;
-  logic [2:0] turn_next, channel;
+  logic due_armed_next, due_arms, takes, tells, tells_new, acknowledges, is_silent, enters, leaves;
+  logic owes, has_asked, has_confirmed, is_right, is_urgent;
+  logic [9:0] fresh;
+  set_t telling, arms, unconfirmed_next, ask_next, ask_armed_next, settles, frees_now;
+  set_t arrives;
   command_t command;
-  header_t  header;
+  header_t header;
   assign command = arrival.word;
   assign header  = arrival.word;
   logic unused;
   assign unused = &{1'b0, command.symbol, header.label};
 
+  // The command that is sent. A channel is told if it has something new, or nothing has.
+  assign takes = choose && command_due;
+  assign tells = takes && !is_confirm;
+  assign acknowledges = takes && !is_restart;
+  assign telling = tells ? told_channel : '0;
+  assign tells_new = tells && (is_count ? (untold & first_asked) != '0 : untold != '0);
+  // The other end is asked about a count that is new or was told again.
+  assign arms = telling & (untold | (unconfirmed & ~(ask_armed & ~ask_came)
+                                     & (is_count ? '1 : ~ask_now)));
   always_comb begin
-    freed_next = freed;
-    delivered_next = delivered;
-    told_next = told;
-    untold_next = untold;
-    urgent_next = urgent;
-    unconfirmed_next = unconfirmed;
-    confirm_next = confirm;
-    ask_next = ask;
-    ask_armed_next = ask_armed;
-    ask_arms = '0;
-    expected_next = expected;
-    owed_next = owed;
-    in_error_next = in_error;
-    nack_pending_next = nack_pending;
-    nack_armed_next = nack_armed;
-    at_once_next = at_once;
-    flush_next = flush;
-    due_armed_next = due_armed;
-    due_arms = 1'b0;
-    turn_next = turn;
+    set_t left;
+    left = is_count ? untold & ~first_asked : untold & (untold - 1'b1);
+    // Nothing is left to be told.
+    is_silent = (owed == '0 || !is_restart) && (is_confirm ? untold : left) == '0;
+  end
 
-    // Time.
-    if (choose) begin
-      nack_pending_next = nack_due;
-      flush_next = flush_now;
-      due_armed_next = pending && (due_armed || due_begins) && !due_comes;
-      due_arms = due_begins;
-      ask_next = ask_now;
-      ask_armed_next = ask_armed & ~asked;
-    end
-
-    // The command that is sent.
-    if (take_nack) begin
-      nack_pending_next = 1'b0;
-      nack_armed_next   = 1'b1;
-    end
-    channel = take_count ? count_channel : tell_channel;
-    tells = take_nack || take_restart || take_count || take_ack;
-    acknowledges = take_nack || take_confirm || take_count || take_ack;
-    if (take_confirm) confirm_next[confirm_channel] = 1'b0;
-    if (take_count) ask_next[channel] = 1'b0;
-    is_new   = untold[channel];
-    is_asked = 1'b0;
-    if (tells) begin
-      if (is_new) begin
-        unconfirmed_next[channel] = 1'b1;
-        ask_next[channel] = 1'b0;
-        turn_next = channel + 1'b1;
-      end
-      told_next[channel] = freed[channel];
-      untold_next[channel] = 1'b0;
-      urgent_next[channel] = 1'b0;
-      is_asked = !ask_armed_next[channel] && !ask_next[channel];
-      if (unconfirmed_next[channel] && (is_new || is_asked)) begin
-        ask_arms[channel] = 1'b1;
-        ask_armed_next[channel] = 1'b1;
-      end
-    end
-    if (acknowledges) begin
-      owed_next = '0;
-      at_once_next = 1'b0;
-    end
-    if (tells || acknowledges) begin
-      if (owed_next == '0 && untold_next == '0) begin
-        flush_next = 1'b0;
-        due_armed_next = 1'b0;
-      end else if (!flush_next) begin
-        due_armed_next = 1'b1;
-        due_arms = 1'b1;
-      end
-    end
-
-    // Arrivals.
+  // Arrivals.
+  assign has_asked = arrival.command && command.operation == OPERATION_COUNT;
+  assign has_confirmed = arrival.command && command.operation == OPERATION_CONFIRM;
+  assign is_right = command.count == freed[command.channel];
+  assign arrives = set_t'(1) << command.channel;
+  assign settles = (has_confirmed && is_right) ? arrives & ~(untold & ~telling) : '0;
+  always_comb begin
     enters = arrival.broken || arrival.damaged;
     leaves = 1'b0;
     owes = 1'b0;
@@ -215,25 +185,59 @@ module crosslane_link_receiver
       enters |= (is_discarded || is_overrun);
       owes = is_double || delivers;
     end
-    if (delivers) begin
-      delivered_next[header.channel] = delivered[header.channel] + 1'b1;
-      expected_next = expected + 1'b1;
+    if (arrival.command && command.operation == OPERATION_RESTART) begin
+      // Ahead by 1 to 127.
+      is_stale = beyond != '0 && !beyond[7];
+      leaves   = !is_stale;
     end
-    if (owes && owed_next != '1) owed_next = owed_next + 1'b1;
-    if (arrival.command) begin
-      if (command.operation == OPERATION_RESTART) begin
-        // Ahead by 1 to 127.
-        is_stale = beyond != '0 && !beyond[7];
-        leaves   = !is_stale;
-      end
-      if (command.operation == OPERATION_COUNT) confirm_next[command.channel] = 1'b1;
-      if (command.operation == OPERATION_CONFIRM
-          && command.count == freed[command.channel] && !untold_next[command.channel]) begin
-        unconfirmed_next[command.channel] = 1'b0;
-        ask_next[command.channel] = 1'b0;
-        ask_armed_next[command.channel] = 1'b0;
-      end
+  end
+
+  // A buffer is freed.
+  assign frees_now = frees ? set_t'(1) << frees_channel : '0;
+  assign fresh = freed[frees_channel] + 1'b1 - told[frees_channel];
+  assign is_urgent = fresh >= 10'(URGENT);
+
+  always_comb begin
+    nack_pending_next = nack_pending;
+    nack_armed_next = nack_armed;
+    at_once_next = at_once && !acknowledges;
+    flush_next = flush;
+    due_armed_next = due_armed;
+    due_arms = 1'b0;
+    ask_next = ask;
+    ask_armed_next = ask_armed;
+    in_error_next = in_error;
+
+    // Time.
+    if (choose) begin
+      nack_pending_next = nack_due;
+      flush_next = flush_now;
+      due_armed_next = pending && (due_armed || due_begins) && !due_comes;
+      due_arms = due_begins;
+      ask_next = ask_now;
+      ask_armed_next = ask_armed & ~asked;
     end
+
+    // The command that is sent.
+    if (choose && is_nack) begin
+      nack_pending_next = 1'b0;
+      nack_armed_next   = 1'b1;
+    end
+    if (takes && is_silent) begin
+      flush_next = 1'b0;
+      due_armed_next = 1'b0;
+    end else if (takes && !flush_now) begin
+      due_armed_next = 1'b1;
+      due_arms = 1'b1;
+    end
+    unconfirmed_next = unconfirmed | (telling & untold);
+    ask_next &= ~(telling & (is_count ? '1 : untold));
+    ask_armed_next |= arms;
+
+    // Arrivals.
+    unconfirmed_next &= ~settles;
+    ask_next &= ~settles;
+    ask_armed_next &= ~settles;
     if (enters && !in_error) begin
       in_error_next = 1'b1;
       nack_pending_next = 1'b1;
@@ -245,53 +249,54 @@ module crosslane_link_receiver
       nack_armed_next = 1'b0;
     end
 
-    // A buffer is freed.
-    held  = freed[frees_channel] + 1'b1;
-    fresh = held - told_next[frees_channel];
-    if (frees) begin
-      freed_next[frees_channel]  = held;
-      untold_next[frees_channel] = 1'b1;
-      if (fresh >= 10'(URGENT)) urgent_next[frees_channel] = 1'b1;
-    end
-
+    // Neither has a frame been sent or come in this clock.
     if (comes_up) begin
       at_once_next = 1'b0;
-      untold_next |= unconfirmed;
-      flush_next = untold_next != '0;
+      flush_next = (untold | unconfirmed | frees_now) != '0;
       due_armed_next = 1'b0;
       ask_next = '0;
       ask_armed_next = '0;
-      confirm_next = '0;
     end
   end
 
   assign is_settled = !in_error && owed == '0 && !at_once && untold == '0 && unconfirmed == '0
                       && confirm == '0;
 
+  // Whether a time has come is worked out a clock ahead.
+  assign soon = now + 1'b1;
   always_ff @(posedge clk) begin
-    freed <= freed_next;
-    delivered <= delivered_next;
-    told <= told_next;
-    untold <= untold_next;
-    urgent <= urgent_next;
+    nack_came <= choose && is_nack ? REFRESH == 1 : has_come(nack_at, soon);
+    due_came  <= due_arms ? ACKNOWLEDGE_WITHIN <= 1 : has_come(due_at, soon);
+    if (choose && is_nack) nack_at <= now + TIME_BITS'(REFRESH);
+    if (due_arms) due_at <= now + WITHIN;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      ask_came[n] <= arms[n] ? REFRESH == 1 : has_come(ask_at[n], soon);
+      if (arms[n]) ask_at[n] <= now + TIME_BITS'(REFRESH);
+      if (telling[n]) told[n] <= freed[n];
+      if (frees_now[n]) freed[n] <= freed[n] + 1'b1;
+      if (delivers && header.channel == 3'(n)) delivered[n] <= delivered[n] + 1'b1;
+    end
+    // Those behind the channel that is told have the next turns.
+    if (tells_new) begin
+      turns <= behind(is_count ? ask_now : (urgent != '0) ? next_urgent : next_untold);
+    end
+    untold <= (untold & ~telling) | frees_now | (comes_up ? unconfirmed : '0);
+    urgent <= ((urgent | (is_urgent ? frees_now : '0)) & ~telling)
+              | ((URGENT == 1) ? frees_now : '0);
     unconfirmed <= unconfirmed_next;
-    confirm <= confirm_next;
+    confirm <= (confirm & ~(choose && is_confirm ? to_confirm : '0)) | (has_asked ? arrives : '0);
+    if (comes_up) confirm <= '0;
     ask <= ask_next;
     ask_armed <= ask_armed_next;
-    expected <= expected_next;
-    owed <= owed_next;
+    expected <= expected + 8'(delivers);
+    if (acknowledges) owed <= OWED_BITS'(owes);
+    else if (owes && owed != '1) owed <= owed + 1'b1;
     in_error <= in_error_next;
     nack_pending <= nack_pending_next;
     nack_armed <= nack_armed_next;
     at_once <= at_once_next;
     flush <= flush_next;
     due_armed <= due_armed_next;
-    turn <= turn_next;
-    if (take_nack) nack_at <= now + TIME_BITS'(REFRESH);
-    if (due_arms) due_at <= now + WITHIN;
-    for (int unsigned n = 0; n < CHANNELS; n++) begin
-      if (ask_arms[n]) ask_at[n] <= now + TIME_BITS'(REFRESH);
-    end
     if (rst) begin
       freed <= '0;
       delivered <= '0;
@@ -310,7 +315,7 @@ module crosslane_link_receiver
       at_once <= 1'b0;
       flush <= 1'b0;
       due_armed <= 1'b0;
-      turn <= '0;
+      turns <= '0;
     end
   end
 

@@ -30,6 +30,7 @@ module crosslane_link_sender
     output logic                          repeat_due,
     output logic                          new_possible,
     output logic     [          2:0]      new_channel,
+    output logic     [ CHANNELS-1:0]      new_chosen,             // the same, a bit each
     output logic     [          7:0]      oldest,
     output logic     [          7:0]      number,                 // of the datagram to send
     output logic     [          6:0]      unacknowledged,
@@ -45,24 +46,22 @@ module crosslane_link_sender
   logic [CHANNELS-1:0][9:0] sent, freed;
   logic [9:0] far;
   logic [6:0] repeat_at;  // datagrams of the retry buffer before the next one to be sent again
-  logic restart, armed;
-  logic [TIME_BITS-1:0] deadline;
+  logic restart, armed, came;
+  logic [TIME_BITS-1:0] deadline, beyond;
 
   assign known_freed = freed;
   logic unused;
-  assign unused = &{1'b0, command.symbol, command.operation};
+  assign unused = &{1'b0, command.symbol, command.operation, beyond[TIME_BITS-2:0]};
 
   // --- Frames that may be sent ---------------------------------------------------------------
-  logic [TIME_BITS-1:0] beyond;
-  logic [6:0] repeat_now;
-  logic [CHANNELS-1:0] has_credit, chosen;
-  assign beyond = now - deadline;
-  assign timed_out = choose && armed && !beyond[TIME_BITS-1];
-  assign repeat_now = timed_out ? '0 : repeat_at;
-  assign restart_due = restart || timed_out;
-  assign repeat_due = repeat_now < unacknowledged;
-  assign new_possible = chosen != '0 && unacknowledged < 7'(RETRY_DATAGRAMS);
-  assign number = oldest + 8'(repeat_due ? repeat_now : unacknowledged);
+  logic is_late;
+  logic [CHANNELS-1:0] has_credit;
+  assign is_late = armed && came;
+  assign timed_out = choose && is_late;
+  assign restart_due = restart || is_late;
+  assign repeat_due = repeat_at < unacknowledged;  // all of it, behind the RESTART of a time-out
+  assign new_possible = (queued & has_credit) != '0 && unacknowledged < 7'(RETRY_DATAGRAMS);
+  assign number = oldest + 8'(repeat_due ? repeat_at : unacknowledged);
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
@@ -78,84 +77,93 @@ module crosslane_link_sender
   ) turn (
       .clk,
       .rst,
-      .valid(queued & has_credit),
-      .taken(take_new ? chosen : '0),
-      .chosen,
-      .index(new_channel)
+      .valid (queued & has_credit),
+      .taken (take_new ? new_chosen : '0),
+      .chosen(new_chosen),
+      .index (new_channel)
   );
 
   // --- Next state ----------------------------------------------------------------------------
-  logic [CHANNELS-1:0][9:0] sent_next, freed_next;
+  // A command is looked at beside the frame that is taken, for both cases: that it is a new datagram,
+  // and that it is not.
   logic [9:0] ahead, in_flight;
-  logic [7:0] oldest_next, gone;
+  logic [7:0] gone;
   logic [6:0] unacknowledged_next, repeat_next;
-  logic restart_next, armed_next, arms, fits, acknowledges;
+  logic restart_next, armed_next, arms, fits, fits_new, is_all, is_sent, acknowledges, advances;
   logic [2:0] timeouts_next;
 
+  function automatic logic [6:0] less(logic [6:0] from, logic [7:0] by);
+    return (8'(from) > by) ? from - 7'(by) : '0;
+  endfunction
+
+  assign ahead = command.count - freed[command.channel];
+  assign in_flight = sent[command.channel] - freed[command.channel];
+  assign is_sent = ahead <= in_flight
+                   || (ahead == in_flight + 1'b1 && take_new && new_chosen[command.channel]);
+  assign acknowledges = commands != '0 && !commands[OPERATION_RESTART];
+  assign gone = command.number - oldest;
+  assign fits_new = gone == 8'(unacknowledged) + 1'b1;
+  assign fits = gone <= 8'(unacknowledged) || (fits_new && take_new);
+  assign is_all = take_new ? fits_new : gone == 8'(unacknowledged);
+  assign advances = acknowledges && fits && gone != '0;
+
   always_comb begin
-    sent_next = sent;
-    freed_next = freed;
-    oldest_next = oldest;
-    unacknowledged_next = unacknowledged;
-    repeat_next = repeat_now;
-    restart_next = restart_due;
-    armed_next = armed && !timed_out;
-    arms = 1'b0;
-    timeouts_next = timeouts_in_a_row;
     stale = '0;
-    if (timed_out && timeouts_in_a_row != '1) timeouts_next = timeouts_in_a_row + 1'b1;
-
-    if (take_restart) begin
-      restart_next = 1'b0;
-      arms = unacknowledged != '0;
-    end
-    if (take_repeat) begin
-      arms = repeat_now == '0;
-      repeat_next = repeat_now + 1'b1;
-    end
-    if (take_new) begin
-      arms = unacknowledged == '0;
-      sent_next[new_channel] = sent[new_channel] + 1'b1;
-      unacknowledged_next = unacknowledged + 1'b1;
-      repeat_next = unacknowledged_next;
-    end
-    armed_next |= arms;
-
-    ahead = command.count - freed[command.channel];
-    in_flight = sent_next[command.channel] - freed[command.channel];
-    if (commands != '0 && !commands[OPERATION_CONFIRM]) begin
-      if (ahead <= in_flight) freed_next[command.channel] = command.count;
-      else stale = 2'd1;
-    end
-    acknowledges = commands != '0 && !commands[OPERATION_RESTART];
-    gone = command.number - oldest;
-    fits = gone <= 8'(unacknowledged_next);
+    if (commands != '0 && !commands[OPERATION_CONFIRM] && !is_sent) stale = 2'd1;
     if (acknowledges && !fits) stale = stale + 1'b1;
-    if (acknowledges && fits && gone != '0) begin
-      oldest_next = command.number;
-      unacknowledged_next = unacknowledged_next - 7'(gone);
-      repeat_next = (8'(repeat_next) > gone) ? repeat_next - 7'(gone) : '0;
+
+    restart_next = (restart || timed_out) && !take_restart;
+    arms = (take_restart && unacknowledged != '0) || (take_repeat && repeat_at == '0)
+           || (take_new && unacknowledged == '0);
+    armed_next = (armed && !timed_out) || arms;
+    timeouts_next = timeouts_in_a_row;
+    if (timed_out && timeouts_in_a_row != '1) timeouts_next = timeouts_in_a_row + 1'b1;
+    unacknowledged_next = take_new ? unacknowledged + 1'b1 : unacknowledged;
+    repeat_next = repeat_at;
+    if (take_repeat) repeat_next = repeat_at + 1'b1;
+    if (take_new) repeat_next = unacknowledged + 1'b1;
+
+    if (advances) begin
+      unacknowledged_next = take_new ? unacknowledged + 1'b1 - 7'(gone) : unacknowledged - 7'(gone);
+      repeat_next = less(repeat_at, gone);
+      if (take_repeat) repeat_next = less(repeat_at + 1'b1, gone);
+      if (take_new) repeat_next = unacknowledged + 1'b1 - 7'(gone);
       timeouts_next = '0;
-      armed_next = unacknowledged_next != '0 && !restart_next;
+      armed_next = !is_all && !restart_next;
       arms = armed_next;
     end
-    if ((commands[OPERATION_NACK] && fits) || comes_up) begin
-      restart_next = commands[OPERATION_NACK] || unacknowledged_next != '0;
+    if (timed_out) repeat_next = '0;
+    if (commands[OPERATION_NACK] && fits) begin
+      restart_next = 1'b1;
       repeat_next  = '0;
       armed_next   = 1'b0;
     end
-    if (comes_up) timeouts_next = '0;
+    // Neither has a frame been sent or come in this clock.
+    if (comes_up) begin
+      restart_next = unacknowledged != '0;
+      repeat_next = '0;
+      armed_next = 1'b0;
+      timeouts_next = '0;
+    end
   end
 
+  // Whether the time has come is worked out a clock ahead.
+  assign beyond = now + 1'b1 - deadline;
   always_ff @(posedge clk) begin
-    sent <= sent_next;
-    freed <= freed_next;
-    oldest <= oldest_next;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      if (take_new && new_chosen[n]) sent[n] <= sent[n] + 1'b1;
+      if (commands != '0 && !commands[OPERATION_CONFIRM] && is_sent
+          && command.channel == 3'(n)) begin
+        freed[n] <= command.count;
+      end
+    end
+    if (advances) oldest <= command.number;
     unacknowledged <= unacknowledged_next;
     repeat_at <= repeat_next;
     restart <= restart_next;
     armed <= armed_next;
     timeouts_in_a_row <= timeouts_next;
+    came <= arms ? RETRY_TIMEOUT == 1 : !beyond[TIME_BITS-1];
     if (arms) deadline <= now + TIME_BITS'(RETRY_TIMEOUT);
     if (comes_up) far <= far_channel_datagrams;
     if (rst) begin

@@ -29,25 +29,28 @@ module crosslane_link_set
   localparam logic [3:0] LAST = 4'(SET_COLUMNS - 1);
 
   logic [LANES-1:0][31:0] crc, crc_next;
-  logic is_bad, bad_next, is_last, crcs_fit;
+  logic is_bad, bad_next, is_last, is_content;
   // Columns 2 to 11 of lane 0, as they come.
   logic [79:0] content;
   logic in_order;
 
+  // The CRC is compared as it comes, least byte first.
+  assign is_content = at <= CONTENT_TO;
   always_comb begin
     bad_next = (at != FIRST && is_bad) || (control | error) != '0;
-    crcs_fit = 1'b1;
     for (int unsigned lane = 0; lane < LANES; lane++) begin
-      crc_next[lane] = crc_step((at == FIRST) ? CRC_OF_COMMA : crc[lane], symbols[lane]);
-      crcs_fit &= crc_next[lane] == CRC_RESIDUE;
+      logic [31:0] begun;
+      begun = (at == FIRST) ? CRC_OF_COMMA : crc[lane];
+      crc_next[lane] = is_content ? crc_step(begun, symbols[lane]) : crc[lane] >> 8;
+      bad_next |= !is_content && symbols[lane] != ~crc[lane][7:0];
       bad_next |= at inside {[SAME_FROM : SAME_TO]} && symbols[lane] != symbols[0];
     end
   end
   assign is_last = valid && at == LAST;
 
   always_ff @(posedge clk) begin
-    set_good <= is_last && !bad_next && crcs_fit && !rst;
-    set_bad  <= is_last && (bad_next || !crcs_fit) && !rst;
+    set_good <= is_last && !bad_next && !rst;
+    set_bad  <= is_last && bad_next && !rst;
     if (valid) begin
       crc <= crc_next;
       is_bad <= bad_next;

@@ -30,10 +30,11 @@ module crosslane_link_transmit
     // The frame to send: asked for when a column may be a frame's first; idle without one.
     output logic                         boundary,
     input  logic                         send_command,
-    input  command_t                     command,
+    input  command_t                     command,       // stands from the clock behind on
     input  logic                         send_repeat,
     input  logic                         send_new,
     input  logic     [         2:0]      new_channel,
+    input  logic     [CHANNELS-1:0]      new_chosen,    // the same, a bit each
     input  logic     [         7:0]      number,        // of the datagram
     // Columns.
     input  logic                         tx_ready,
@@ -92,7 +93,9 @@ module crosslane_link_transmit
       s_at <= s_at + 1'b1;
     end
     if (submits) put[s_channel] <= put[s_channel] + 1'b1;
-    if (send_new) sent[new_channel] <= sent[new_channel] + 1'b1;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      if (send_new && new_chosen[n]) sent[n] <= sent[n] + 1'b1;
+    end
     if (has_read) left[channel_1] <= left[channel_1] + 1'b1;
     if (rst) begin
       s_at <= '0;
@@ -106,16 +109,17 @@ module crosslane_link_transmit
   logic active_1, is_command_1, is_new_1;
   logic [AT_BITS-1:0] at_1, beat_1;
   logic [7:0] number_1;
-  logic [SLOT_BITS-1:0] queue_1;
+  logic [SLOT_BITS-1:0] queue_1, new_slot;
   logic [RETRY_BITS-1:0] retry_1;
-  command_t command_1;
   logic is_last_1, has_beat_1;
   kept_t   kept_1;
   header_t header_1;
 
-  assign is_last_1 = at_1 == (is_command_1 ? AT_BITS'(COMMAND_COLUMNS - 1)
-                                           : AT_BITS'(DATAGRAM_COLUMNS - 1));
   assign boundary = tx_ready && (!active_1 || is_last_1);
+  always_comb begin
+    new_slot = '0;
+    for (int unsigned n = 0; n < CHANNELS; n++) if (new_chosen[n]) new_slot |= SLOT_BITS'(sent[n]);
+  end
   assign retry_1 = RETRY_BITS'(number_1);
   assign beat_1 = at_1 - AT_BITS'(WORD_COLUMNS);
   assign has_beat_1 = active_1 && !is_command_1 && beat_1 < AT_BITS'(BEATS);
@@ -128,15 +132,17 @@ module crosslane_link_transmit
   always_ff @(posedge clk) begin
     if (tx_ready) begin
       at_1 <= at_1 + 1'b1;
+      is_last_1 <= at_1 == (is_command_1 ? AT_BITS'(COMMAND_COLUMNS - 2)
+                                         : AT_BITS'(DATAGRAM_COLUMNS - 2));
       if (boundary) begin
         active_1 <= send_command || send_repeat || send_new;
         is_command_1 <= send_command;
         is_new_1 <= send_new;
         at_1 <= '0;
+        is_last_1 <= COMMAND_COLUMNS == 1 && send_command;
         number_1 <= number;
         channel_1 <= new_channel;
-        queue_1 <= SLOT_BITS'(sent[new_channel]);
-        command_1 <= command;
+        queue_1 <= new_slot;
       end
       if (active_1 && !is_command_1 && is_new_1 && at_1 == '0) retry_labels[retry_1] <= kept_1;
     end
@@ -158,7 +164,7 @@ module crosslane_link_transmit
       is_last_2 <= is_last_1;
       has_beat_2 <= has_beat_1;
       at_2 <= at_1;
-      if (at_1 == '0) word_2 <= is_command_1 ? command_1 : header_1;
+      if (at_1 == '0) word_2 <= is_command_1 ? command : header_1;
       from_queue <= queue_memory[{channel_1, queue_1, BEAT_BITS'(beat_1)}];
       from_retry <= retry_memory[{retry_1, BEAT_BITS'(beat_1)}];
       place_2 <= {retry_1, BEAT_BITS'(beat_1)};
@@ -176,28 +182,42 @@ module crosslane_link_transmit
   if (LANES == 8) begin : g_column_across
     logic [31:0] held, low, crc_low;
     assign low = (at_2 == '0) ? word_2 : held;
-    always_comb begin
-      crc_low = crc_begin;
-      for (int unsigned n = 0; n < 4; n++) crc_low = crc_step(crc_low, low[8*n+:8]);
-      crc_next = crc_low;
-      for (int unsigned n = 0; n < 4; n++) crc_next = crc_step(crc_next, payload[8*n+:8]);
-    end
+    crosslane_link_crc #(
+        .BYTES(4)
+    ) of_low (
+        .crc(crc_begin),
+        .data(low),
+        .behind(crc_low)
+    );
+    crosslane_link_crc #(
+        .BYTES(8)
+    ) of_column (
+        .crc(crc_begin),
+        .data({payload[31:0], low}),
+        .behind(crc_next)
+    );
     assign column = {is_last_2 ? ~crc_low : payload[31:0], low};
     always_ff @(posedge clk) if (tx_ready) held <= payload[63:32];
   end else begin : g_column
     logic [AT_BITS-1:0] crc_at;
+    logic [WIDTH-1:0] content;
+    logic [31:0] crc_of_content;
     logic [4:0] shift;
+    logic is_content;
     assign crc_at = is_command_2 ? AT_BITS'(COMMAND_COLUMNS - WORD_COLUMNS)
                                  : AT_BITS'(DATAGRAM_COLUMNS - WORD_COLUMNS);
     assign shift = (LANES == 1) ? {at_2[1:0], 3'd0} : '0;
-    always_comb begin
-      if (at_2 >= crc_at) column = WIDTH'(~crc >> shift);
-      else if (at_2 < AT_BITS'(WORD_COLUMNS)) column = WIDTH'(word_2 >> shift);
-      else column = payload;
-      crc_next = crc_begin;
-      for (int unsigned n = 0; n < LANES; n++) crc_next = crc_step(crc_next, column[8*n+:8]);
-      if (at_2 >= crc_at) crc_next = crc;
-    end
+    assign is_content = at_2 < crc_at;
+    assign content = (at_2 < AT_BITS'(WORD_COLUMNS)) ? WIDTH'(word_2 >> shift) : payload;
+    crosslane_link_crc #(
+        .BYTES(LANES)
+    ) of_content (
+        .crc(crc_begin),
+        .data(content),
+        .behind(crc_of_content)
+    );
+    assign column   = is_content ? content : WIDTH'(~crc >> shift);
+    assign crc_next = is_content ? crc_of_content : crc;
     logic unused;
     assign unused = is_last_2;
   end

@@ -236,15 +236,17 @@ module link_ports
     localparam string FILE = (n == 0) ? "training-0.txt" : "training-1.txt";
     int file;
     initial file = $fopen(FILE, "w");
-    logic was_reset, present;
-    logic [LANES-1:0][11:0] column;
+    logic was_reset;
+    logic [1:0] present;
+    logic [1:0][LANES-1:0][11:0] column;
     progress_t p;
     assign p = link_port.progress;
     always_ff @(posedge clk[n]) begin
       was_reset <= port_rst[n];
-      present   <= link_port.column_valid;
+      present   <= {present[0], link_port.column_valid};
+      column[1] <= column[0];
       for (int unsigned lane = 0; lane < LANES; lane++) begin
-        column[LANES-1-lane] <= link_port.column_error[lane] ? 12'h200
+        column[0][LANES-1-lane] <= link_port.column_error[lane] ? 12'h200
             : {3'b0, link_port.column_control[lane], link_port.column_symbols[lane]};
       end
       if (flush) $fflush(file);
@@ -254,11 +256,11 @@ module link_ports
         if (link_port.lanes.disables) $fwrite(file, "d ");
         if (link_port.lanes.retrains) $fwrite(file, "r ");
         if (link_port.lanes.stage_2_sent) $fwrite(file, "s2 ");
-        if (BLOCKS && link_port.lanes.counts_1) begin
-          if (!link_port.lanes.present_1) $fwrite(file, "w- ");
-          else $fwrite(file, "w%0d ", link_port.lanes.whole_1);
+        if (BLOCKS && link_port.lanes.counts_2) begin
+          if (!link_port.lanes.present_2) $fwrite(file, "w- ");
+          else $fwrite(file, "w%0d ", link_port.lanes.whole_2);
         end
-        if (present) $fwrite(file, "c%x", column);
+        if (present[1]) $fwrite(file, "c%x", column[1]);
         else if (BLOCKS) $fwrite(file, "q");
         else $fwrite(file, "c-");
         $fwrite(file, "|%0d|%0d|%0d %0d %0d %0d %0d", link_port.column_restart,
