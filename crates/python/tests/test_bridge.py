@@ -295,9 +295,8 @@ def test_a_transfer_fails_at_its_deadline(server: Server) -> None:
             card = client.card()
             late = card.to_card(bytes(64 * MIB), 0, deadline=deadline)
             behind = card.to_card(b"x", 0)
-            with pytest.raises(crosslane.BridgeError) as caught:
+            with pytest.raises(crosslane.BridgeError, match="deadline") as caught:
                 late.wait()
-            assert caught.value.kind == "timeout"
             assert caught.value.arrived_bytes < caught.value.total_bytes == 64 * MIB
             if caught.value.arrived_bytes == 0:
                 continue
