@@ -498,7 +498,9 @@ def test_a_dead_server_is_an_error() -> None:
 def test_a_closed_client_is_refused(server: Server) -> None:
     client = crosslane.bridge(server.address, network="tls")
     card = client.card()
-    ended, transfer = card.to_card(b"x", 0), card.to_card(bytes(64 * MIB), 0)
+    ended, data = card.to_card(b"x", 0), bytes(64 * MIB)
+    # One behind the other: the last cannot have ended.
+    *_, transfer = [card.to_card(data, 0) for _ in range(8)]
     assert ended.wait().bytes == 1
     client.close()
     client.close()
