@@ -39,7 +39,7 @@ def compare_training(number: int, lanes: int) -> int:
     """Compares the new clocks of a port's training, and returns their number."""
     clocks = 0
     for session, lines in sections(f"training-{number}.txt"):
-        # What comes, whether alignment begins anew; the state is that before, so of the line above.
+        # A row has all that comes, and whether alignment begins anew; its state is that before.
         rows = [line.split("|", 2) for line in lines]
         kind = f"{os.environ['LONG']} {os.environ['BLOCKS']}"
         first = f"bring-up {lanes} {CHANNEL_DATAGRAMS} {session} {kind}"

@@ -90,7 +90,7 @@ module crosslane_link_receiver
   localparam logic [TIME_BITS-1:0] WITHIN = TIME_BITS'(ACKNOWLEDGE_WITHIN);
   logic nack_due, ack_due, pending, due_begins, due_comes, flush_now;
   logic is_nack, is_restart, is_confirm, is_count;
-  set_t asked, ask_now, first_asked, next_urgent, next_untold, tell_channel, told_channel;
+  set_t asked, ask_now, first_asked, next_told, whose_turn, tell_channel, told_channel;
 
   assign nack_due = nack_pending || (nack_armed && nack_came);
   assign pending = owed != '0 || untold != '0;
@@ -116,14 +116,10 @@ module crosslane_link_receiver
   end
 
   // Those that are urgent are untold, too. If there is none, the one whose turn it is.
-  assign next_urgent = in_turn(urgent, turns);
-  assign next_untold = in_turn(untold, turns);
+  assign next_told = (urgent != '0) ? in_turn(urgent, turns) : in_turn(untold, turns);
   assign first_asked = lowest(ask_now);
-  assign tell_channel = (urgent != '0) ? lowest(
-      next_urgent
-  ) : (untold != '0) ? lowest(
-      next_untold
-  ) : turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
+  assign whose_turn = turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
+  assign tell_channel = (untold != '0) ? lowest(next_told) : whose_turn;
   assign told_channel = is_count ? first_asked : tell_channel;
   assign to_confirm = lowest(confirm);
   assign channel = is_confirm ? to_confirm : told_channel;
@@ -277,9 +273,7 @@ module crosslane_link_receiver
       if (delivers && header.channel == 3'(n)) delivered[n] <= delivered[n] + 1'b1;
     end
     // Those behind the channel that is told have the next turns.
-    if (tells_new) begin
-      turns <= behind(is_count ? ask_now : (urgent != '0) ? next_urgent : next_untold);
-    end
+    if (tells_new) turns <= behind(is_count ? ask_now : next_told);
     untold <= (untold & ~telling) | frees_now | (comes_up ? unconfirmed : '0);
     urgent <= ((urgent | (is_urgent ? frees_now : '0)) & ~telling)
               | ((URGENT == 1) ? frees_now : '0);

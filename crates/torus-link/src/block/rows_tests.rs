@@ -104,7 +104,7 @@ fn a_skip_row_begins_at_the_first_end_of_a_frame() {
             let sent = plain(&sent);
             let skips = |row: &[Content]| row.iter().all(|block| *block == SKIP);
             let at: Vec<usize> = (0..sent.len()).filter(|at| skips(&sent[*at])).collect();
-            // Where frames end; a row is full, or filled, before the skip row.
+            // Ends of frames: a row is full, or filled, before the skip row.
             let end = |blocks: usize| blocks.next_multiple_of(blocks_of_frame);
             let first = early + end(1_279 * lanes + 1 - early);
             let behind = first.div_ceil(lanes);
