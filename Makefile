@@ -257,7 +257,7 @@ check-timing: $(TOOLS) ## whether the gateware keeps to its limit of levels, and
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
 	$(VENV)/bin/python -B gateware/syn/area.py
 
-board: ## a board's bitstream by Vivado: make board BOARD=kc705; with IDENTITY=1 only the build's identity
+board: ## a board's bitstream by its vendor's tool: make board BOARD=kc705; with IDENTITY=1 only the build's identity
 	$(PYTHON) -B gateware/boards/boards.py $(BOARD) $(if $(IDENTITY),--identity)
 
 link-board: $(TOOLS) ## a bitstream with two links on an ECP5-5G's transceivers, by open tools; fails where timing is not met; RATE=5000

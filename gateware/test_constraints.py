@@ -93,7 +93,7 @@ def test_constraints_name_registers_ports_and_instances(module):
 
 
 def test_a_project_gets_each_file_for_its_module():
-    found = boards.commands(str(FOLDER / "scoped.tcl"))
+    found = boards.commands(boards.VIVADO, str(FOLDER / "scoped.tcl"))
     scopes = {words[-1]: words[2] for words in found if words[1] == "SCOPED_TO_REF"}
     assert scopes == {f"get_files {name}.xdc": name for name in CONSTRAINED}
     orders = [words[2] for words in found if words[1] == "PROCESSING_ORDER"]

@@ -75,12 +75,15 @@ def test_a_board_is_a_project_for_the_vendors_tool(name, tmp_path):
     """With its part, its core and its pins, in the order in which they need each other."""
     done = fusesoc(tmp_path, "--setup", "--target", name, CORE["name"])
     assert done.returncode == 0, done.stdout + done.stderr
-    project = CORE["name"].replace(":", "_") + ".tcl"
-    text = (tmp_path / "work" / project).read_text()
+    project = CORE["name"].replace(":", "_")
+    if boards.tool(name) is boards.QUARTUS:
+        project = project.replace(".", "_")
+    text = (tmp_path / "work" / f"{project}.tcl").read_text()
     core = boards.board(name).core.name
     places = [text.index(part) for part in (f"{name}/board.tcl", f"ip/{core}.tcl")]
     assert places == sorted(places)
-    assert f"boards/{name}/pins.xdc" in text
+    for constraints in boards.tool(name).constraints:
+        assert f"boards/{name}/{constraints}" in text
     assert boards.board(name).part in text and f"crosslane_{name}" in text
 
 

@@ -16,6 +16,8 @@ def host(dut):
     # Each bench reads the environment that its family has.
     if family() == "s7":
         from board_s7_bench import BoardHost
+    elif family() == "ptile":
+        from board_ptile_bench import BoardHost
     else:
         from board_us_bench import BoardHost
     return BoardHost(dut)

@@ -11,7 +11,7 @@ from simulate import simulate
 from vendor_core import module
 
 STUBS = boards.FOLDER / "stubs"
-# As build.tcl would give it.
+# As the build's script would give it, to the top or to the core.
 BUILD_ID = 0x0123456789ABCDEF
 
 
@@ -29,16 +29,20 @@ def simulate_board(test_file: str, name: str) -> None:
     """Runs the cocotb tests of a file on the top of a board. The environment has its name, and a
     hash of what the tests read beside Python and SystemVerilog: scripts, and the program."""
     digest = hashlib.sha256()
-    for path in sorted([*boards.FOLDER.glob("**/*.tcl"), *boards.FOLDER.glob("**/*.xdc")]):
+    for path in sorted(boards.FOLDER.glob("**/*")):
+        if path.suffix not in (".tcl", ".xdc", ".sdc"):
+            continue
         digest.update(path.read_bytes())
     # Benches of the UltraScale+ shim read their settings there.
     engine = boards.parameters(name)
     environment = {"BOARD": name}
     environment |= {key: str(engine[key]) for key in ("DATA_BITS", "RC_TLPS") if key in engine}
     environment["GEN3"] = str(int(boards.board(name).core.name == "pcie3_7x"))
+    environment["BUILD_ID_DIGITS"] = f"{BUILD_ID:0{boards.IDENTITY_DIGITS}x}"
     if program := os.environ.get("CROSSLANE_PROGRAM"):
         digest.update(Path(program).read_bytes())
     environment["BOARDS_HASH"] = digest.hexdigest()
-    parameters = {"BUILD_ID": f"64'h{BUILD_ID:016x}"}
     top = f"crosslane_{name}"
+    text = (boards.FOLDER / name / f"{top}.sv").read_text()
+    parameters = {"BUILD_ID": f"64'h{BUILD_ID:016x}"} if "BUILD_ID" in text else {}
     simulate(test_file, top, parameters, environment=environment, beside=beside(name))

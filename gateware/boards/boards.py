@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Boards and what is known of them without the vendor's tool: `board.tcl`, the core's settings, the
-commands that `build.tcl` gives, the identity of a build.
+commands that the build's script gives, the identity of a build.
 
 As a program: builds a board's bitstream, where the vendor's tool is installed.
 """
@@ -23,6 +23,7 @@ RESULTS = GATEWARE / "build" / "boards"
 # Digits of a build's identity: as many as the serial number of configuration space has.
 IDENTITY_DIGITS = 16
 SCALES = {"Kilobytes": 1 << 10, "Megabytes": 1 << 20, "Gigabytes": 1 << 30}
+BAR_32_BIT = "32-bit non-prefetchable memory"
 GENERATIONS = {"2.5_GT/s": 1, "5.0_GT/s": 2, "8.0_GT/s": 3, "16.0_GT/s": 4}
 
 
@@ -30,12 +31,64 @@ class BoardError(Exception):
     """A board that does not exist, a script that fails, a tool that is missing."""
 
 
-def commands(script: str, *arguments: str) -> list[list[str]]:
-    """The commands that a script gives to Vivado, each as its words, by dry_run.tcl.
+@dataclass(frozen=True)
+class Tool:
+    """A vendor's tool that builds bitstreams: `build` gives its command."""
+
+    product: str
+    # Asked of the user if it is missing.
+    setup: str
+    program: str
+    # Options before the script, and before its arguments.
+    before_script: tuple[str, ...]
+    before_arguments: tuple[str, ...]
+    script: str
+    # Other scripts of a build, and the files with a board's constraints.
+    scripts: tuple[str, ...]
+    constraints: tuple[str, ...]
+    # Suffix of a bitstream, and the logs in the folder of a build.
+    bitstream: str
+    logs: str
+
+    def command(self, program: str, *arguments: str) -> list[str]:
+        """Runs the script of a build."""
+        script = [*self.before_script, str(FOLDER / self.script)]
+        return [program, *script, *self.before_arguments, *arguments]
+
+
+VIVADO = Tool(
+    product="AMD's Vivado",
+    setup="run its settings64.sh first",
+    program="vivado",
+    before_script=("-mode", "batch", "-source"),
+    before_arguments=("-tclargs",),
+    script="build.tcl",
+    scripts=(),
+    constraints=("pins.xdc",),
+    bitstream=".bit",
+    logs="vivado.log",
+)
+QUARTUS = Tool(
+    product="Intel's Quartus Prime Pro",
+    setup="put its quartus/bin and qsys/bin on PATH",
+    program="quartus_sh",
+    before_script=("-t",),
+    before_arguments=(),
+    script="build_quartus.tcl",
+    scripts=("check_timing.tcl", "sources.tcl"),
+    constraints=("pins.tcl", "timing.sdc"),
+    bitstream=".sof",
+    logs="project/output_files",
+)
+
+
+def commands(tool: Tool, script: str, *arguments: str) -> list[list[str]]:
+    """The commands that a script gives to a tool, each as its words, by dry_run.tcl.
 
     Raises BoardError with Tcl's message if the script fails.
     """
-    command = ["tclsh", str(FOLDER / "dry_run.tcl"), str(FOLDER / script), *arguments]
+    dry_run = ["tclsh", str(FOLDER / "dry_run.tcl"), tool.program]
+    command = [*dry_run, str(FOLDER / script), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
@@ -73,11 +126,13 @@ class Core:
     lanes: int
     width_bits: int
     clock_mhz: float
+    # None: the top gives it to the core.
+    serial_number: int | None = None
 
 
 @dataclass(frozen=True)
 class Board:
-    """A board: its part, its core's settings as they are given to Vivado, and the same decoded."""
+    """A board: its part, its core's settings as the tool gets them, and the same decoded."""
 
     name: str
     part: str
@@ -159,18 +214,77 @@ def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
     return decode
 
 
+def core_ptile(properties: dict[str, str]) -> Core:
+    """Decodes settings of the P-Tile; ip/ptile_system.tcl says where the encodings are from."""
+
+    def number(name: str) -> int:
+        return int(properties[f"core16_{name}_hwtcl"])
+
+    topology = r"Gen(\d)x(\d+), Interface - (\d+) bit"
+    found = re.fullmatch(topology, properties["top_topology_hwtcl"])
+    if found is None:
+        raise BoardError(f"unknown topology {properties['top_topology_hwtcl']!r}")
+    generation, lanes, width = map(int, found.groups())
+    bars = {
+        bar: 1 << number(f"pf0_bar{bar}_address_width_user")
+        for bar in range(6)
+        if properties.get(f"core16_pf0_bar{bar}_type_user_hwtcl") == BAR_32_BIT
+    }
+    return Core(
+        name=PTILE,
+        vendor=number("pf0_pci_type0_vendor_id"),
+        device=number("pf0_pci_type0_device_id"),
+        subsystem=(number("pf0_subsys_vendor_id"), number("pf0_subsys_dev_id")),
+        class_code=number("pf0_class_code"),
+        bars=bars,
+        msix=Msix(
+            vectors=number("pf0_pci_msix_table_size") + 1,
+            table_offset=8 * number("pf0_pci_msix_table_offset"),
+            pending_offset=8 * number("pf0_pci_msix_pba_offset"),
+        ),
+        max_payload_bytes=number("virtual_maxpayload_size"),
+        extended_tags=number("cap_ext_tag_supp_user") == 1,
+        has_serial_number=number("virtual_sn_cap_enable") == 1,
+        generation=generation,
+        lanes=lanes,
+        width_bits=width,
+        clock_mhz=float(properties[f"g{generation}_pld_clkfreq_user_hwtcl"].removesuffix("MHz")),
+        serial_number=number("sn_ser_num_reg_2_dw") << 32 | number("sn_ser_num_reg_1_dw"),
+    )
+
+
 PCIE4 = ("pcie4_uscale_plus", "pcie4c_uscale_plus")
+PTILE = "intel_pcie_ptile_ast"
 DECODERS = {"pcie_7x": core_7x, **{name: core_pcie4(name) for name in ("pcie3_7x", *PCIE4)}}
+DECODERS |= {PTILE: core_ptile}
 # Modules for boards with each core: crosslane_board_NAME.
-FAMILIES = {"pcie_7x": "s7", "pcie3_7x": "v7", **dict.fromkeys(PCIE4, "us")}
+FAMILIES = {"pcie_7x": "s7", "pcie3_7x": "v7", **dict.fromkeys(PCIE4, "us"), PTILE: "ptile"}
+
+
+def tool(name: str) -> Tool:
+    """The tool for the board of a folder, by its core."""
+    if name not in NAMES:
+        raise BoardError(f"there is no board {name!r}; there are {', '.join(NAMES)}")
+    text = (FOLDER / name / "board.tcl").read_text()
+    (core,) = re.findall(r"^ +core +(\w+)$", text, re.M)
+    return QUARTUS if core == PTILE else VIVADO
 
 
 @cache
-def board(name: str) -> Board:
-    """The board of a folder."""
-    if name not in NAMES:
-        raise BoardError(f"there is no board {name!r}; there are {', '.join(NAMES)}")
-    found = commands("build.tcl", name, "0" * IDENTITY_DIGITS, "out")
+def board(name: str, build_id: str = "0" * IDENTITY_DIGITS) -> Board:
+    """The board of a folder, as a build of this identity makes it."""
+    found = commands(tool(name), tool(name).script, name, build_id, "out")
+    if tool(name) is QUARTUS:
+        (part,) = (words[3] for words in found if words[2:3] == ["DEVICE"])
+        ((instance, core),) = (
+            words[1:3] for words in found if words[0] == "add_instance" and words[2] in DECODERS
+        )
+        properties = {
+            words[2]: words[3]
+            for words in found
+            if words[:2] == ["set_instance_parameter_value", instance]
+        }
+        return Board(name, part, properties, DECODERS[core](properties))
     (part,) = (words[words.index("-part") + 1] for words in found if words[0] == "create_project")
     (core,) = (words[words.index("-name") + 1] for words in found if words[0] == "create_ip")
     # A flat list: none of its words has spaces.
@@ -213,7 +327,7 @@ def identity(name: str) -> str:
     files = [
         *GATEWARE.glob("rtl/**/*.sv"),
         *(path for folder in folders(name) for path in folder.iterdir()),
-        FOLDER / "build.tcl",
+        *(FOLDER / script for script in (tool(name).script, *tool(name).scripts)),
         *FOLDER.glob("ip/*.tcl"),
     ]
     digest = hashlib.sha256()
@@ -224,22 +338,22 @@ def identity(name: str) -> str:
 
 
 def build(name: str) -> Path:
-    """Builds a board's bitstream by Vivado; returns the description that is written beside it."""
-    target = board(name)
-    vivado = shutil.which("vivado")
-    if vivado is None:
+    """Builds a board's bitstream by its vendor's tool; returns the description that is written
+    beside it."""
+    target, by = board(name), tool(name)
+    program = shutil.which(by.program)
+    if program is None:
         raise BoardError(
-            f"cannot build {name}: `vivado` is not on PATH. Install AMD's Vivado with support for "
-            f"{target.part} and its core {target.core.name}, and run its settings64.sh first"
+            f"cannot build {name}: `{by.program}` is not on PATH. Install {by.product} with "
+            f"support for {target.part} and its core {target.core.name}, and {by.setup}"
         )
     build_id = identity(name)
     folder = RESULTS / f"{name}-{build_id}"
     folder.mkdir(parents=True, exist_ok=True)
-    command = [vivado, "-mode", "batch", "-source", str(FOLDER / "build.tcl")]
-    command += ["-tclargs", name, build_id, str(folder)]
+    command = by.command(program, name, build_id, str(folder))
     if subprocess.run(command, cwd=folder).returncode != 0:
-        raise BoardError(f"cannot build {name}: see above, and {folder}/vivado.log")
-    bitstream = folder / f"crosslane-{name}-{build_id}.bit"
+        raise BoardError(f"cannot build {name}: see above, and {folder}/{by.logs}")
+    bitstream = folder / f"crosslane-{name}-{build_id}{by.bitstream}"
     described = bitstream.with_suffix(".json")
     core = target.core
     description = {

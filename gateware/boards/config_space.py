@@ -4,16 +4,19 @@
 import struct
 from collections.abc import Callable
 
-from boards import PCIE4, Core
+from boards import PCIE4, PTILE, Core
 
 BYTES = 4096
 COMMAND, BAR0, SUBSYSTEM, CAPABILITIES = 0x04, 0x10, 0x2C, 0x34
 COMMAND_MEMORY, COMMAND_BUS_MASTER = 1 << 1, 1 << 2
 # Places of power management, PCI Express and MSI-X: as pcie_7x puts them, pcie3_7x (attributes of a
-# generated core: docs/boards.md), and pcie4 (PG213).
+# generated core: docs/boards.md), pcie4 (PG213), and the P-Tile (cocotbext-pcie's model).
 PLACES = {"pcie_7x": (0x40, 0x60, 0x9C), "pcie3_7x": (0x80, 0xC0, 0xB0)}
-PLACES |= dict.fromkeys(PCIE4, (0x40, 0x70, 0x60))
-SERIAL_NUMBER = 0x100
+PLACES |= dict.fromkeys(PCIE4, (0x40, 0x70, 0x60)) | {PTILE: (0x40, 0x70, 0xB0)}
+EXTENDED_CAPABILITIES = 0x100
+# The P-Tile's errors are before its serial number, which lies between 0x148 and 0x178 (the same).
+ERRORS, SERIAL_NUMBER = 0x0001, 0x0003
+SERIAL_NUMBER_PLACES = {PTILE: 0x16C}
 DEVICE_CONTROL = 8
 MSIX_ENABLE, MSIX_MASK = 1 << 15, 1 << 14
 # Set by firmware: payloads of 256 B, reads of 512 B.
@@ -67,7 +70,10 @@ class ConfigSpace:
         """Puts all registers back; then firmware sets its own."""
         self.bytes[:] = self._initial
         if self.core.has_serial_number:
-            self._put(SERIAL_NUMBER, "HHQ", 3, 1, self.serial_number)
+            at = SERIAL_NUMBER_PLACES.get(self.core.name, EXTENDED_CAPABILITIES)
+            if at != EXTENDED_CAPABILITIES:
+                self._put(EXTENDED_CAPABILITIES, "HH", ERRORS, at << 4 | 2)
+            self._put(at, "HHQ", SERIAL_NUMBER, 1, self.serial_number)
         control = FIRMWARE_CONTROL | self.core.extended_tags << 8
         self._put(self.express + DEVICE_CONTROL, "H", control)
         self.changed()

@@ -9,7 +9,7 @@ import pytest
 from board_hosts import family, host
 from board_model import BUILD_ID, simulate_board
 from card_bus import MESSAGE_ADDRESS
-from config_space import BAR0, CAPABILITIES, COMMAND, SERIAL_NUMBER
+from config_space import BAR0, CAPABILITIES, COMMAND, EXTENDED_CAPABILITIES, SERIAL_NUMBER
 from engine_host import (
     INTERRUPT,
     STATUS,
@@ -27,7 +27,7 @@ from register_map import OFFSETS
 from simulate import ALL
 
 # One of each family; the others differ in width of link, pins and part.
-NAMES = boards.NAMES if ALL else ["kc705", "u50", "vc709"]
+NAMES = boards.NAMES if ALL else ["kc705", "s10dx", "u50", "vc709"]
 MEMORY_BASE, MEMORY_BYTES = 0x1_0000_0000, 1 << 20
 EXPRESS, MSIX = 0x10, 0x11
 
@@ -39,6 +39,17 @@ def capabilities(config) -> dict[int, int]:
         found[config.read(at, 1)[0]] = at
         at = config.read(at + 1, 1)[0]
     return found
+
+
+def serial_number(config) -> int | None:
+    """The serial number, as software finds it among the extended capabilities."""
+    at = EXTENDED_CAPABILITIES
+    while at:
+        header = int.from_bytes(config.read(at, 4), "little")
+        if header & 0xFFFF == SERIAL_NUMBER:
+            return int.from_bytes(config.read(at + 4, 8), "little")
+        at = header >> 20
+    return None
 
 
 async def started(dut):
@@ -68,7 +79,7 @@ async def software_finds_the_card(dut):
     found = capabilities(config)
     assert {EXPRESS, MSIX} <= set(found)
     assert config.word(found[MSIX] + 2) + 1 == core.msix.vectors
-    assert int.from_bytes(config.read(SERIAL_NUMBER + 4, 8), "little") == BUILD_ID
+    assert serial_number(config) == BUILD_ID
     await check_identity(machine)
     counts = await machine.read32(OFFSETS["global.counts"])
     lanes, vectors = counts >> 16 & 31, counts >> 24 & 31

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Projects of boards without the vendor's tool: what build.tcl would have it do, and whether core,
-pins, SystemVerilog and register map agree.
+"""Projects of boards without the vendor's tool: what the build's script would have it do, and
+whether core, pins, SystemVerilog and register map agree.
 """
 
 import hashlib
@@ -11,32 +11,46 @@ from pathlib import Path
 
 import boards
 import pytest
-from model import GATEWARE
+from model import GATEWARE, sources
 from register_map import MSIX_TABLE
 from vendor_core import ports
 
 NAMES = pytest.mark.parametrize("name", boards.NAMES)
+VIVADO = pytest.mark.parametrize(
+    "name", [name for name in boards.NAMES if boards.tool(name) is boards.VIVADO]
+)
+QUARTUS = pytest.mark.parametrize(
+    "name", [name for name in boards.NAMES if boards.tool(name) is boards.QUARTUS]
+)
 # Of the register map: engine.rdl.
 MSIX_PENDING = 0x1800
 REGISTER_BYTES = 1 << 16
 # Completions that the core's receive buffer takes, and their data: the engine must not have more
 # outstanding, since it promises infinite credit (PCIe 6.x 2.6.1). 7-series: c_fc_cplh and c_fc_cpld
 # of cores with a payload of 256 B, less than with 512 B (docs/boards.md); UltraScale+: PG213,
-# "Completion Space"; pcie3_7x: the same of PG156, and corundum's limit of data (docs/boards.md).
+# "Completion Space"; pcie3_7x: the same of PG156, and corundum's limit of data (docs/boards.md);
+# P-Tile: rtl/shim_ptile/README.md.
 BUFFERS = {"pcie_7x": (72, 370 * 16), "pcie3_7x": (64, 960 * 16)}
-BUFFERS |= dict.fromkeys(boards.PCIE4, (128, 32768))
+BUFFERS |= dict.fromkeys(boards.PCIE4, (128, 32768)) | {boards.PTILE: (1144, 2888 * 16)}
+# Bytes of a place in the buffer, if it is larger than a credit's 16 B.
+PLACES = {boards.PTILE: 32}
 BUILD = "0123456789abcdef"
 
 
 def run(name: str, folder: str = "out") -> list[list[str]]:
     """The commands of a board's build."""
-    return boards.commands("build.tcl", name, BUILD, folder)
+    tool = boards.tool(name)
+    return boards.commands(tool, tool.script, name, BUILD, folder)
 
 
 def pins(name: str) -> dict[str, str]:
     """The pin of each port, by the board's constraints."""
     found = {}
     for words in run(name):
+        if words[0] == "set_location_assignment":
+            pin, port = words[1].removeprefix("PIN_"), words[3]
+            assert port not in found, f"{port} has two pins"
+            found[port] = pin
         port = re.fullmatch(r"get_ports \{?([^}]*)\}?", words[-1])
         if words[0] != "set_property" or port is None:
             continue
@@ -48,7 +62,7 @@ def pins(name: str) -> dict[str, str]:
     return found
 
 
-@NAMES
+@VIVADO
 def test_a_build_makes_a_core_and_a_bitstream(name):
     found = run(name, "results")
     order = [words[0] for words in found]
@@ -59,7 +73,40 @@ def test_a_build_makes_a_core_and_a_bitstream(name):
     assert found[-1] == ["file", "copy", "-force", f"/runs/impl_1/crosslane_{name}.bit", bitstream]
 
 
-@NAMES
+@QUARTUS
+def test_a_quartus_build_makes_a_core_and_a_bitstream(name, tmp_path):
+    """Timing is looked at after the compilation and before there is a bitstream."""
+    found = run(name, str(tmp_path))
+    order = [words[0] if words[0] != "exec" else words[2] for words in found]
+    steps = ["project_new", "qsys-script", "add_instance", "execute_flow", "quartus_sta"]
+    assert sorted(steps, key=order.index) == steps
+    made = f"{tmp_path}/project/output_files/crosslane_{name}"
+    bitstream = f"{tmp_path}/crosslane-{name}-{BUILD}.sof"
+    assert found[-1] == ["file", "copy", "-force", f"{made}.sof", bitstream]
+    assert boards.board(name, BUILD).core.serial_number == int(BUILD, 16)
+    systems = {words[1] for words in found if words[0] == "save_system"}
+    added = {words[3] for words in found if words[2:3] == ["IP_FILE"]}
+    assert added == {f"ip/{system}.ip" for system in systems}
+
+
+@QUARTUS
+def test_a_quartus_build_has_the_files_that_its_top_needs(name):
+    """Each behind those that it names."""
+    added = [
+        Path(words[3]).resolve() for words in run(name) if words[2:3] == ["SYSTEMVERILOG_FILE"]
+    ]
+    top = boards.FOLDER / name / f"crosslane_{name}.sv"
+    assert added[-1] == top and len(set(added)) == len(added)
+    assert set(added) == set(sources(top, *boards.folders(name)))
+    seen = set()
+    for path in added:
+        text = re.sub(r"//.*", "", path.read_text())
+        named = {one.stem for one in added if re.search(rf"\b{one.stem}\b", text)}
+        assert named - {path.stem} <= seen, path.name
+        seen.add(path.stem)
+
+
+@VIVADO
 def test_a_build_has_every_file_of_its_top(name):
     added = {
         Path(path).resolve()
@@ -113,6 +160,10 @@ def test_outstanding_reads_fit_the_receive_buffer(name):
     # PG213, "PACKET_FC Method": what is pending stays below the space.
     assert 0 < engine["COMPLETION_HEADER_CREDITS"] < most_headers
     assert 0 < engine["COMPLETION_DATA_CREDITS"] < most_bytes // 16
+    if place := PLACES.get(core.name):
+        # A completion leaves at most half of its last place.
+        halves = engine["COMPLETION_HEADER_CREDITS"] + engine["COMPLETION_DATA_CREDITS"]
+        assert halves <= 2 * (most_bytes // place)
 
 
 @NAMES
@@ -135,12 +186,14 @@ def test_boards_are_told_apart():
 
 def test_the_program_knows_all_boards():
     text = (GATEWARE.parent / "crates/crosslane/src/machine/describe.rs").read_text()
-    known = re.findall(r"\(0x([0-9a-f]{4}), \"(\w+)\"\)", text)
+    vendors = re.findall(r"const (\w+): u16 = 0x([0-9a-f]{4});", text)
+    numbers = {name: int(digits, 16) for name, digits in vendors}
+    known = re.findall(r"\((\w+), 0x([0-9a-f]{4}), \"(\w+)\"\)", text)
     ours = {name: boards.board(name).core for name in boards.NAMES}
-    assert dict((name, int(digits, 16)) for digits, name in known) == {
-        name: core.subsystem[1] for name, core in ours.items()
+    assert {name: (numbers[vendor], int(digits, 16)) for vendor, digits, name in known} == {
+        name: core.subsystem for name, core in ours.items()
     }
-    assert {(core.vendor, core.subsystem[0]) for core in ours.values()} == {(0x10EE, 0x10EE)}
+    assert all(core.vendor == core.subsystem[0] for core in ours.values())
 
 
 def test_a_board_that_does_not_exist_is_refused():
@@ -152,66 +205,90 @@ def test_an_error_of_tcl_is_shown(tmp_path):
     script = tmp_path / "wrong.tcl"
     script.write_text("set_property TOP x [current_design]\nplace_desing\n")
     with pytest.raises(boards.BoardError, match='invalid command name "place_desing"'):
-        boards.commands(str(script))
+        boards.commands(boards.VIVADO, str(script))
 
 
-def fake(folder: Path, **values: str) -> None:
-    """A `vivado` that runs the script in tclsh; its objects have these properties."""
+def fake(folder: Path, tool: boards.Tool, **values: str) -> None:
+    """A program in the tool's place that runs the script in tclsh; its objects have these
+    properties."""
     given = "".join(f"dict set properties {key} {{{value}}}\n" for key, value in values.items())
     script = folder / "fake.tcl"
     script.write_text(given)
-    program = folder / "vivado"
+    program = folder / tool.program
+    options = len(tool.before_script)
     program.write_text(
         "#!/bin/sh\n"
-        "# vivado -mode batch -source SCRIPT -tclargs BOARD BUILD FOLDER\n"
         f"export FAKE={script}\n"
-        f'tclsh {boards.FOLDER}/dry_run.tcl "$4" "$6" "$7" "$8" > commands || exit 1\n'
-        'echo bits > "$8/crosslane-$6-$7.bit"\n'
+        f"shift {options}; build=$1; shift {1 + len(tool.before_arguments)}\n"
+        f'tclsh {boards.FOLDER}/dry_run.tcl {tool.program} "$build" "$@" > commands || exit 1\n'
+        f'echo bits > "$3/crosslane-$1-$2{tool.bitstream}"\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
 
 
-def test_a_build_describes_its_bitstream(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "ids", "link"),
+    [
+        ("litefury", ("10ee:7024", "10ee:f100"), "Gen2 x4"),
+        ("s10dx", ("1172:0000", "1172:51d0"), "Gen3 x16"),
+    ],
+)
+def test_a_build_describes_its_bitstream(tmp_path, monkeypatch, name, ids, link):
     """With a program in the vendor's place."""
-    fake(tmp_path)
+    fake(tmp_path, boards.tool(name))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(boards, "RESULTS", tmp_path / "results")
-    described = boards.build("litefury")
+    described = boards.build(name)
     found = json.loads(described.read_text())
     bitstream = described.parent / found["bitstream"]
-    assert bitstream.name == f"crosslane-litefury-{boards.identity('litefury')}.bit"
+    suffix = boards.tool(name).bitstream
+    assert bitstream.name == f"crosslane-{name}-{boards.identity(name)}{suffix}"
     assert found["sha256"] == hashlib.sha256(bitstream.read_bytes()).hexdigest()
-    assert (found["identity"], found["subsystem"]) == ("10ee:7024", "10ee:f100")
-    assert (found["link"], found["build"]) == ("Gen2 x4", boards.identity("litefury"))
+    assert (found["identity"], found["subsystem"]) == ids
+    assert (found["link"], found["build"]) == (link, boards.identity(name))
 
 
 @pytest.mark.parametrize(
-    ("properties", "error"),
+    ("name", "properties", "error"),
     [
-        ({"SLACK": "-0.31"}, "timing is not met: worst slack -0.31 ns"),
-        ({"PROGRESS": "42%", "STATUS": "synth_design ERROR"}, "synth_1 has failed: synth_design"),
+        ("litefury", {"SLACK": "-0.31"}, "timing is not met: worst slack -0.31 ns"),
+        (
+            "litefury",
+            {"PROGRESS": "42%", "STATUS": "synth_design ERROR"},
+            "synth_1 has failed: synth_design",
+        ),
+        ("s10dx", {"SLACK": "-0.31"}, "timing is not met: worst slack -0.31 ns (setup, slow)"),
+        ("s10dx", {"SLACK": "-0.000"}, "timing is not met: worst slack -0.000 ns"),
+        ("s10dx", {"EMPTY": "-hold"}, "no paths to analyse (hold, slow)"),
+        ("s10dx", {"FLOW": "Quartus Prime Fitter was unsuccessful"}, "Fitter was unsuccessful"),
     ],
 )
-def test_a_build_that_fails_leaves_no_bitstream(tmp_path, monkeypatch, capfd, properties, error):
-    fake(tmp_path, **properties)
+def test_a_build_that_fails_leaves_no_bitstream(
+    tmp_path, monkeypatch, capfd, name, properties, error
+):
+    fake(tmp_path, boards.tool(name), **properties)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(boards, "RESULTS", tmp_path / "results")
-    with pytest.raises(boards.BoardError, match="cannot build litefury"):
-        boards.build("litefury")
+    with pytest.raises(boards.BoardError, match=f"cannot build {name}"):
+        boards.build(name)
     assert error in capfd.readouterr().err
-    assert not list((tmp_path / "results").glob("**/*.bit"))
+    assert not list((tmp_path / "results").glob(f"**/*{boards.tool(name).bitstream}"))
 
 
-def test_without_the_vendors_tool_it_says_what_is_missing(monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("name", "program", "part"),
+    [("kc705", "vivado", "xc7k325tffg900-2"), ("s10dx", "quartus_sh", "1SD280PT2F55E1VG")],
+)
+def test_without_the_vendors_tool_it_says_what_is_missing(monkeypatch, capsys, name, program, part):
     monkeypatch.setattr(boards.shutil, "which", lambda _: None)
-    monkeypatch.setattr(boards.sys, "argv", ["boards.py", "kc705"])
+    monkeypatch.setattr(boards.sys, "argv", ["boards.py", name])
     assert boards.main() == 1
     message = capsys.readouterr().err
-    assert "`vivado` is not on PATH" in message and "xc7k325tffg900-2" in message
+    assert f"`{program}` is not on PATH" in message and part in message
 
 
 def test_a_board_is_programmed_over_its_cable():
-    found = boards.commands("program.tcl", "some.bit")
+    found = boards.commands(boards.VIVADO, "program.tcl", "some.bit")
     device = "get_hw_devices"
     assert found[-1] == ["program_hw_devices", device]
     assert ["set_property", "PROGRAM.FILE", "some.bit", device] in found

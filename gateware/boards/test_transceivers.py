@@ -253,7 +253,7 @@ def settings(name: str, folder: Path) -> dict[str, str]:
     script = folder / "core.tcl"
     lines = (f"{name}/link.tcl", "ip/[dict get $link core].tcl")
     script.write_text("".join(f"source {boards.FOLDER}/{line}\n" for line in lines))
-    made, found = boards.commands(str(script))
+    made, found = boards.commands(boards.VIVADO, str(script))
     module = {"kc705": "crosslane_gtx", "vc709": "crosslane_gth"}.get(name, "crosslane_gty")
     assert made[0] == "create_ip" and made[-1] == module
     assert found[:2] == ["set_property", "-dict"] and found[-1] == f"get_ips {module}"

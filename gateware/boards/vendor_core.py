@@ -6,12 +6,14 @@ Ports of pcie_7x: pcileech-fpga, c538c41, CaptainDMA/100t484-1/ip/pcie_7x_0.xci 
 error reporting and credits); litepcie, 0047f4b, litepcie/phy/s7pciephy.py (those as well). Of the
 UltraScale+ cores: verilog-pcie, 25156a9, example/Alveo/fpga/rtl/fpga_au50.v and fpga_au200.v, and
 PG213 for widths. Of pcie3_7x: the module that Vivado 2024.2 has written for its core of MSI-X with
-all optional ports (NetFPGA-SUME of Lampranthus, d394e81, pcie3_7x_0_stub.v).
+all optional ports (NetFPGA-SUME of Lampranthus, d394e81, pcie3_7x_0_stub.v). Of the P-Tile:
+corundum, 1ca0151, fpga/lib/pcie/example/S10DX_DK/fpga/rtl/fpga.v, and for widths ndk-fpga, d2c22dc,
+core/comp/pcie/pcie_mod/comp/pcie_core/pcie_core_ptile.vhd.
 """
 
 import re
 
-from boards import PCIE4, Board
+from boards import PCIE4, PTILE, Board
 
 # Direction, name, bits; by the setting that the ports belong to.
 PORTS_7X = {
@@ -160,7 +162,27 @@ PORTS_PCIE3 = {
         in cfg_ds_device_number 5; in cfg_ds_function_number 3
     """,
 }
+# EACH: a port for each lane, its number behind the name.
+PORTS_PTILE = {
+    None: """
+        in refclk0; in refclk1; in pin_perst_n; in ninit_done; out coreclkout_hip
+        out p0_reset_status_n; out p0_pin_perst_n
+        in rx_p_in EACH; in rx_n_in EACH; out tx_p_out EACH; out tx_n_out EACH
+        out p0_rx_st_valid_o SEGMENTS; in p0_rx_st_ready_i; out p0_rx_st_sop_o SEGMENTS
+        out p0_rx_st_eop_o SEGMENTS; out p0_rx_st_data_o WIDTH; out p0_rx_st_empty_o SEGMENTS*3
+        out p0_rx_st_hdr_o SEGMENTS*128; out p0_rx_st_tlp_prfx_o SEGMENTS*32
+        out p0_rx_st_bar_range_o SEGMENTS*3; out p0_rx_st_tlp_abort_o SEGMENTS; out p0_rx_par_err_o
+        in p0_tx_st_valid_i SEGMENTS; out p0_tx_st_ready_o; in p0_tx_st_sop_i SEGMENTS
+        in p0_tx_st_eop_i SEGMENTS; in p0_tx_st_err_i SEGMENTS; in p0_tx_st_data_i WIDTH
+        in p0_tx_st_hdr_i SEGMENTS*128; in p0_tx_st_tlp_prfx_i SEGMENTS*32; out p0_tx_par_err_o
+        out p0_tx_cdts_limit_o 16; out p0_tx_cdts_limit_tdm_idx_o 3
+        out p0_tl_cfg_func_o 3; out p0_tl_cfg_add_o 5; out p0_tl_cfg_ctl_o 16
+        out p0_dl_timer_update_o; out p0_link_up_o; out p0_dl_up_o; out p0_surprise_down_err_o
+        out p0_ltssm_state_o 6
+    """
+}
 PORTS = {
+    PTILE: PORTS_PTILE,
     "pcie_7x": PORTS_7X,
     "pcie3_7x": PORTS_PCIE3,
     **dict.fromkeys(PCIE4, PORTS_PCIE4),
@@ -178,6 +200,20 @@ REFUSED = {
         "shared_logic_in_core",
     ],
     **dict.fromkeys(PCIE4, ()),
+    PTILE: [
+        *(
+            f"core16_enable_{name}_hwtcl"
+            for name in (
+                *("10bit_tag_support_intf", "apps_pm_xmt_turnoff", "apps_ready_entr_l23"),
+                *("app_xfer_pending", "cii", "cpl_timeout", "error_intf", "hotplug", "legacy_int"),
+                *("legacy_interrupt", "multi_func", "pld_warm_rst_rdy", "power_mgnt_intf"),
+                *("prs_event", "rx_buffer_limit_ports", "sriov", "test_intf", "test_out", "virtio"),
+            )
+        ),
+        "core16_flr_cap_user_hwtcl",
+        "core16_hip_reconfig_user_hwtcl",
+        "core16_use_ast_parity_hwtcl",
+    ],
 }
 
 
@@ -185,18 +221,23 @@ def ports(board: Board) -> list[tuple[str, str, int]]:
     """Direction, name and bits of each port of a board's core."""
     core = board.core
     for setting in REFUSED[core.name]:
-        assert board.properties[setting] == "false", f"{setting} adds ports that no top connects"
+        is_off = board.properties[setting] in ("false", "0")
+        assert is_off, f"{setting} adds ports that no top connects"
     numbers = {"LANES": core.lanes, "WIDTH": core.width_bits}
     numbers |= {"BYTES": core.width_bits // 8, "WORDS": core.width_bits // 32}
-    numbers |= {"EQUAL": EQUAL_BITS}
+    numbers |= {"EQUAL": EQUAL_BITS, "SEGMENTS": core.width_bits // 256}
     found = []
     for setting, text in PORTS[core.name].items():
         if setting is not None and board.properties[setting] != "true":
             continue
         for entry in text.replace("\n", ";").split(";"):
             if words := entry.split():
-                bits = words[2] if len(words) > 2 else "1"
-                found.append((words[0], words[1], numbers.get(bits) or int(bits)))
+                bits, _, times = (words[2] if len(words) > 2 else "1").partition("*")
+                if bits == "EACH":
+                    found += [(words[0], f"{words[1]}{lane}", 1) for lane in range(core.lanes)]
+                    continue
+                count = (numbers.get(bits) or int(bits)) * int(times or 1)
+                found.append((words[0], words[1], count))
     return found
 
 

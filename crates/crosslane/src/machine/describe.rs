@@ -8,24 +8,25 @@ use crosslane_vfio::sysfs::{Address, ErrorCounters, LinkCode, Machine, PciFuncti
 /// Base class of bridges (PCI code and ID assignment).
 const BRIDGES: u32 = 0x06;
 
-/// Vendor whose numbers the boards' cores have by default: AMD, formerly Xilinx.
-const BOARD_VENDOR: u16 = 0x10ee;
-/// Subsystem IDs of the boards that `gateware/boards` has a bitstream for, and their names.
-const BOARDS: [(u16, &str); 7] = [
-    (0xa050, "u50"),
-    (0xa250, "u250"),
-    (0xc118, "vcu118"),
-    (0xc705, "kc705"),
-    (0xc709, "vc709"),
-    (0xf100, "litefury"),
-    (0xf200, "nitefury"),
+/// Vendors whose numbers the boards' cores have by default: AMD, formerly Xilinx, and Altera.
+const AMD: u16 = 0x10ee;
+const ALTERA: u16 = 0x1172;
+/// Vendor, subsystem ID and name of each board that `gateware/boards` has a bitstream for.
+const BOARDS: [(u16, u16, &str); 8] = [
+    (AMD, 0xa050, "u50"),
+    (AMD, 0xa250, "u250"),
+    (AMD, 0xc118, "vcu118"),
+    (AMD, 0xc705, "kc705"),
+    (AMD, 0xc709, "vc709"),
+    (AMD, 0xf100, "litefury"),
+    (AMD, 0xf200, "nitefury"),
+    (ALTERA, 0x51d0, "s10dx"),
 ];
 
 /// Returns the name of a board of this project, by its vendor ID and its subsystem.
-pub(super) fn board(vendor: u16, (of, subsystem): (u16, u16)) -> Option<&'static str> {
-    let known = vendor == BOARD_VENDOR && of == BOARD_VENDOR;
-    let mut boards = BOARDS.iter().filter(|_| known);
-    boards.find(|(id, _)| *id == subsystem).map(|(_, name)| *name)
+pub(super) fn board(vendor: u16, subsystem: (u16, u16)) -> Option<&'static str> {
+    let mut boards = BOARDS.iter().filter(|(of, ..)| vendor == *of);
+    boards.find(|(of, id, _)| subsystem == (*of, *id)).map(|(.., name)| *name)
 }
 
 /// Returns a serial number as 16 digits.
@@ -165,9 +166,14 @@ mod tests {
     #[test]
     fn a_board_is_known_by_all_of_its_numbers() {
         assert_eq!(board(0x10ee, (0x10ee, 0xc705)), Some("kc705"));
-        for (vendor, subsystem) in
-            [(0x10ee, (0x10ee, 7)), (0x10ee, (0x1234, 0xc705)), (0x1234, (0x10ee, 0xc705))]
-        {
+        assert_eq!(board(0x1172, (0x1172, 0x51d0)), Some("s10dx"));
+        for (vendor, subsystem) in [
+            (0x10ee, (0x10ee, 7)),
+            (0x10ee, (0x1234, 0xc705)),
+            (0x1234, (0x10ee, 0xc705)),
+            (0x1172, (0x1172, 0xc705)),
+            (0x10ee, (0x1172, 0x51d0)),
+        ] {
             assert_eq!(board(vendor, subsystem), None);
         }
         assert_eq!(serial_number(0x1f), "000000000000001f");
