@@ -26,8 +26,8 @@ class CorePorts:
         return getattr(self._core, self._names.get(name, name))
 
     def __dir__(self):
-        """The ports of the core."""
-        return dir(self._core)
+        """The ports of the core, by both names."""
+        return [*dir(self._core), *self._names]
 
 
 class HostMemory:
