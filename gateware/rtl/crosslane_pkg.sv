@@ -102,6 +102,8 @@ package crosslane_pkg;
     // Of packet mode; left out where a channel has none.
     logic        end_of_packet;   // H2C: the last byte ends a packet
     logic [15:0] user;            // its tuser
+    // Left out, too, where a channel does not copy within the card's memory.
+    logic        to_card;         // C2H: `address` is one of the card's memory
     error_e      error;
     logic [63:0] address;
     logic [63:0] card;            // address in the card's memory; 0 for streams
@@ -114,6 +116,21 @@ package crosslane_pkg;
   } descriptor_t;
 
   localparam int unsigned DESCRIPTOR_PACKET_BITS = 17;
+  localparam int unsigned DESCRIPTOR_COPY_BITS = 1;
+
+  // Copies within the card's memory, as their channel sees them.
+  typedef struct packed {
+    logic        open;            // some are taken up and not complete, or their bursts are open
+    logic        starved;         // the next burst waits for its data
+    logic        begun;           // pulse: a burst is begun
+    logic        moved;           // pulse: the memory has confirmed bytes
+    logic [12:0] moved_bytes;
+    logic        complete;        // pulse, with moved: these end a descriptor
+    logic        write_status;    // of that one
+    logic        send_interrupt;
+    logic        failed;          // level: the memory has refused the burst at failed_address
+    logic [63:0] failed_address;  // target of that burst
+  } copies_t;
 
   // The oldest packet in a stream, beside the stream's feed.
   typedef struct packed {

@@ -18,6 +18,7 @@ from engine_host import (
     STREAM_GENERATOR,
     STREAM_H2C,
     STREAM_LANE,
+    TO_CARD,
     Channel,
     Descriptor,
     check_identity,
@@ -314,6 +315,14 @@ async def bad_descriptors_and_no_master(dut):
         status = await channel.get("status")
         assert status & 3 == 2 and status >> 4 & 15 == 6, f"{name}: {status:#x}"
         bus.set_function(bus_master=1)
+        # The card has no memory to copy in: `place` is not a bus address then.
+        bus.store(place, bytes(64))
+        await channel.open()
+        await channel.post([Descriptor(place, 64, STATUS | TO_CARD)])
+        block = await channel.completed()
+        assert (block.error, block.completed) == ("bad_descriptor", 0)
+        assert block.error_address == place
+        assert bus.load(place, 64) == bytes(64)
 
 
 @cocotb.test()

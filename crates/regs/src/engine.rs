@@ -72,7 +72,7 @@ pub mod global {
             PUSH[28],
             /// The first H2C and the first C2H channel have a packet mode.
             PACKETS[29],
-            /// The first C2H channel also copies within the card's memory. The gateware does not.
+            /// The first C2H channel also copies within the card's memory.
             CARD_COPY[30],
             /// The first H2C and the first C2H channel reach the card's memory.
             CARD_MEMORY[31],

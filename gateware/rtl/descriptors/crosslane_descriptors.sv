@@ -15,6 +15,7 @@ module crosslane_descriptors
     parameter int unsigned TABLE_ENTRIES = 1024,  // a power of two, to 1024
     parameter int unsigned BATCH         = 16,    // descriptors of a fetch, a power of two, to 128
     parameter bit          HAS_PACKETS   = 0,     // descriptors may end packets
+    parameter bit          HAS_COPY      = 0,     // descriptors may copy within the card's memory
     parameter int unsigned MAX_READ      = 1024,  // longest read that the engine asks for, bytes
     parameter bit          HAS_PUSH      = 0,
     parameter bit          HAS_INLINE    = 0      // lines may have data
@@ -276,6 +277,8 @@ module crosslane_descriptors
      ring_descriptor.send_interrupt} = fetched_data[162:160];
     ring_descriptor.end_of_packet = HAS_PACKETS && fetched_data[164];
     ring_descriptor.user = HAS_PACKETS ? fetched_data[191:176] : '0;
+    ring_descriptor.to_card = HAS_COPY && fetched_data[163];
+    if (!HAS_COPY && fetched_data[163]) ring_descriptor.error = ERROR_BAD_DESCRIPTOR;
   end
 
   // --- Line ----------------------------------------------------------------------------------
@@ -352,9 +355,9 @@ module crosslane_descriptors
   end
 
   // --- Queue ---------------------------------------------------------------------------------
-  localparam int unsigned QUEUE_BITS = $bits(
-      descriptor_t
-  ) - (HAS_PACKETS ? 0 : DESCRIPTOR_PACKET_BITS);
+  localparam int unsigned LEFT_OUT = HAS_PACKETS ? 0 :
+      HAS_COPY ? DESCRIPTOR_PACKET_BITS : DESCRIPTOR_PACKET_BITS + DESCRIPTOR_COPY_BITS;
+  localparam int unsigned QUEUE_BITS = $bits(descriptor_t) - LEFT_OUT;
   // verilator lint_off UNUSEDSIGNAL
   descriptor_t queue_descriptor;  // with bits that the queue leaves out
   // verilator lint_on UNUSEDSIGNAL

@@ -288,6 +288,8 @@ module crosslane_bare
       .posted(1'b0),
       .feed_failed(1'b0),
       .feed_generated(),
+      .waits_for_work(),
+      .copies('0),
       .command_done(),
       .message_begun(),
       .m_write_valid(c2h_valid),

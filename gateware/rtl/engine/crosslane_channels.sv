@@ -100,6 +100,7 @@ module crosslane_channels
     output logic unexpected_completion,
     output logic completion_timeout,
     // The card's memory, AXI4.
+    // verilator lint_off UNUSEDSIGNAL
     output logic m_memory_awvalid,
     input logic m_memory_awready,
     output logic [MEMORY_BITS-1:0] m_memory_awaddr,
@@ -112,6 +113,7 @@ module crosslane_channels
     input logic m_memory_bvalid,
     output logic m_memory_bready,
     input logic [1:0] m_memory_bresp,
+    // verilator lint_on UNUSEDSIGNAL
     output logic m_memory_arvalid,
     input logic m_memory_arready,
     output logic [MEMORY_BITS-1:0] m_memory_araddr,
@@ -172,22 +174,26 @@ module crosslane_channels
 
   // Only the first H2C channel has a table and memory, only the first peer channel has commands.
   // verilator lint_off UNUSEDSIGNAL
-  logic [H2C-1:0] h2c_table_take, h2c_memory_busy, awvalid, wvalid, wlast, bready;
+  logic [H2C-1:0] h2c_table_take, h2c_memory_busy, awvalid, awready, wvalid, wready, wlast;
+  logic [H2C-1:0] bvalid, bready;
   logic [H2C-1:0][9:0] h2c_table_index;
   logic [H2C-1:0][MEMORY_BITS-1:0] awaddr;
   logic [H2C-1:0][7:0] awlen;
   logic [H2C-1:0][DATA_BITS-1:0] wdata;
   logic [H2C-1:0][BYTES-1:0] wstrb;
   logic [WRITERS-1:0] write_table_take, takes_command, done, begun, arvalid, rready;
+  logic [WRITERS-1:0] copies_open, copy_awvalid, copy_wvalid, copy_wlast, copy_bready;
+  logic [WRITERS-1:0][MEMORY_BITS-1:0] copy_awaddr;
+  logic [WRITERS-1:0][7:0] copy_awlen;
+  logic [WRITERS-1:0][DATA_BITS-1:0] copy_wdata;
+  logic [WRITERS-1:0][BYTES-1:0] copy_wstrb;
+  logic copy_awready, copy_wready, copy_bvalid;
   logic [WRITERS-1:0][9:0] write_table_index;
   logic [WRITERS-1:0][MEMORY_BITS-1:0] araddr;
   logic [WRITERS-1:0][7:0] arlen;
   // verilator lint_on UNUSEDSIGNAL
   assign table_take = {write_table_take[0], h2c_table_take[0]};
   assign table_index = {write_table_index[0], h2c_table_index[0]};
-  assign {m_memory_awvalid, m_memory_awaddr, m_memory_awlen} = {awvalid[0], awaddr[0], awlen[0]};
-  assign {m_memory_wvalid, m_memory_wdata, m_memory_wstrb} = {wvalid[0], wdata[0], wstrb[0]};
-  assign {m_memory_wlast, m_memory_bready} = {wlast[0], bready[0]};
   assign {m_memory_arvalid, m_memory_araddr, m_memory_arlen} = {arvalid[0], araddr[0], arlen[0]};
   assign m_memory_rready = rready[0];
 
@@ -262,6 +268,9 @@ module crosslane_channels
         .feed_end(h2c_end[n]),
         .feed_drained(h2c_drained[n]),
         .memory_busy(h2c_memory_busy[n]),
+        .m_memory_awready(awready[n]),
+        .m_memory_wready(wready[n]),
+        .m_memory_bvalid(bvalid[n]),
         .m_memory_awvalid(awvalid[n]),
         .m_memory_awaddr(awaddr[n]),
         .m_memory_awlen(awlen[n]),
@@ -335,8 +344,61 @@ module crosslane_channels
         .m_memory_arvalid(arvalid[n]),
         .m_memory_araddr(araddr[n]),
         .m_memory_arlen(arlen[n]),
-        .m_memory_rready(rready[n])
+        .m_memory_rready(rready[n]),
+        .m_memory_awready(copy_awready),
+        .m_memory_wready(copy_wready),
+        .m_memory_bvalid(copy_bvalid),
+        .m_memory_awvalid(copy_awvalid[n]),
+        .m_memory_awaddr(copy_awaddr[n]),
+        .m_memory_awlen(copy_awlen[n]),
+        .m_memory_wvalid(copy_wvalid[n]),
+        .m_memory_wdata(copy_wdata[n]),
+        .m_memory_wstrb(copy_wstrb[n]),
+        .m_memory_wlast(copy_wlast[n]),
+        .m_memory_bready(copy_bready[n]),
+        .copies_open(copies_open[n])
     );
+  end
+
+  // --- The card's memory: of H2C 0, and of copies ------------------------------------------------
+  if (MEMORY) begin : g_memory
+    crosslane_memory_merge #(
+        .DATA_BITS(DATA_BITS),
+        .ADDRESS_BITS(MEMORY_BITS)
+    ) merge (
+        .clk,
+        .rst,
+        .s_axi_awvalid({copy_awvalid[0], awvalid[0]}),
+        .s_axi_awready({copy_awready, awready[0]}),
+        .s_axi_awaddr ({copy_awaddr[0], awaddr[0]}),
+        .s_axi_awlen  ({copy_awlen[0], awlen[0]}),
+        .s_axi_wvalid ({copy_wvalid[0], wvalid[0]}),
+        .s_axi_wready ({copy_wready, wready[0]}),
+        .s_axi_wdata  ({copy_wdata[0], wdata[0]}),
+        .s_axi_wstrb  ({copy_wstrb[0], wstrb[0]}),
+        .s_axi_wlast  ({copy_wlast[0], wlast[0]}),
+        .s_axi_bvalid ({copy_bvalid, bvalid[0]}),
+        .m_axi_awvalid(m_memory_awvalid),
+        .m_axi_awready(m_memory_awready),
+        .m_axi_awaddr (m_memory_awaddr),
+        .m_axi_awlen  (m_memory_awlen),
+        .m_axi_wvalid (m_memory_wvalid),
+        .m_axi_wready (m_memory_wready),
+        .m_axi_wdata  (m_memory_wdata),
+        .m_axi_wstrb  (m_memory_wstrb),
+        .m_axi_wlast  (m_memory_wlast),
+        .m_axi_bvalid (m_memory_bvalid),
+        .m_axi_bready (m_memory_bready)
+    );
+  end else begin : g_no_memory
+    assign {m_memory_awvalid, m_memory_awaddr, m_memory_awlen} = '0;
+    assign {m_memory_wvalid, m_memory_wdata, m_memory_wstrb} = '0;
+    assign {m_memory_wlast, m_memory_bready} = '0;
+    assign {copy_awready, copy_wready, copy_bvalid} = '0;
+    assign {awready[0], wready[0], bvalid[0]} = '0;
+  end
+  for (genvar n = 1; n < H2C; n++) begin : g_other_h2c
+    assign {awready[n], wready[n], bvalid[n]} = '0;
   end
 
   if (PEER > 0) begin : g_command
@@ -353,7 +415,7 @@ module crosslane_channels
     assign message_begun = 1'b0;
   end
 
-  assign busy = working != '0 || h2c_memory_busy[0];
+  assign busy = working != '0 || h2c_memory_busy[0] || copies_open[0];
 
   // --- Reads -------------------------------------------------------------------------------------
   crosslane_reads #(

@@ -56,7 +56,7 @@ module crosslane_global_block (
         read_data[27:16] = in.sizes.table_entries.next;
         read_data[28] = in.sizes.push.next;
         read_data[29] = in.sizes.packets.next;
-        read_data[30] = 1'h0;
+        read_data[30] = in.sizes.card_copy.next;
         read_data[31] = in.sizes.card_memory.next;
       end
       6'h10: read_data[15:0] = in.max_write.bytes.next;

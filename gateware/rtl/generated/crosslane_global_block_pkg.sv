@@ -16,6 +16,7 @@ package crosslane_global_block_pkg;
       struct { logic [11:0] next; } table_entries;
       struct { logic next; } push;
       struct { logic next; } packets;
+      struct { logic next; } card_copy;
       struct { logic next; } card_memory;
     } sizes;
     struct { struct { logic [15:0] next; } bytes; } max_write;

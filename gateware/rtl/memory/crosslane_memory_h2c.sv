@@ -103,6 +103,8 @@ module crosslane_memory_h2c
       .failed_valid(s_failed_valid && enable),
       .failed_error(s_failed_error),
       .failed_address(s_failed_address),
+      .starved(),
+      .next_address(),
       .feed_available(s_feed_available),
       .feed_move(write_move),
       .feed_take(write_take),

@@ -37,6 +37,9 @@ module crosslane_memory_write
     output error_e                    stop_error,
     output logic   [            63:0] stop_address,
     output logic                      busy,              // bursts are in flight
+    // The next burst waits for its data, and all before it are confirmed; where it goes to.
+    output logic                      starved,
+    output logic   [ADDRESS_BITS-1:0] next_address,
     // Feed, consumer's side.
     input  logic   [            15:0] feed_available,
     output logic                      feed_move,
@@ -215,6 +218,8 @@ module crosslane_memory_write
   assign m_axi_bready = 1'b1;
   assign is_bad = m_axi_bvalid && m_axi_bresp[1];
   assign busy = open_count != '0;
+  assign starved = left != '0 && !fits && !beat_valid && !busy;
+  assign next_address = card;
 
   // Bytes that have arrived and are not confirmed.
   logic [31:0] unconfirmed;

@@ -124,6 +124,7 @@ module crosslane_registers
     global_in.sizes.tags.next = 11'(TAGS);
     global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
     global_in.sizes.card_memory.next = MEMORY;
+    global_in.sizes.card_copy.next = MEMORY && C2H > 0;
     global_in.sizes.packets.next = PACKETS;
     global_in.sizes.push.next = PUSH;
     global_in.max_write.bytes.next = 16'(MAX_WRITE);

@@ -16,7 +16,8 @@ module crosslane_write_channel
     parameter bit MEMORY = 0,
     parameter int unsigned MEMORY_BITS = 40,
     parameter bit PACKETS = 0,
-    parameter bit PUSH = 0
+    parameter bit PUSH = 0,
+    localparam int unsigned BYTES = DATA_BITS / 8
 ) (
     input logic clk,
     input logic rst,
@@ -85,9 +86,23 @@ module crosslane_write_channel
     input logic m_memory_rvalid,
     input logic [DATA_BITS-1:0] m_memory_rdata,
     input logic [1:0] m_memory_rresp,
-    input logic m_memory_rlast
+    input logic m_memory_rlast,
+    input logic m_memory_awready,
+    input logic m_memory_wready,
+    input logic m_memory_bvalid,
+    input logic [1:0] m_memory_bresp,
     // verilator lint_on UNUSEDSIGNAL
+    output logic m_memory_awvalid,
+    output logic [MEMORY_BITS-1:0] m_memory_awaddr,
+    output logic [7:0] m_memory_awlen,
+    output logic m_memory_wvalid,
+    output logic [DATA_BITS-1:0] m_memory_wdata,
+    output logic [BYTES-1:0] m_memory_wstrb,
+    output logic m_memory_wlast,
+    output logic m_memory_bready,
+    output logic copies_open
 );
+  localparam bit COPIES = MEMORY && KIND == KIND_C2H;
   logic descriptor_valid, descriptor_ready, posted, line_taken;
   descriptor_t descriptor;
   logic [31:0] fetched, pushed, pushes_dropped;
@@ -101,6 +116,7 @@ module crosslane_write_channel
       .BATCH(BATCH),
       .MAX_READ(MAX_READ),
       .HAS_PACKETS(PACKETS),
+      .HAS_COPY(COPIES),
       .HAS_PUSH(PUSH)
   ) descriptors (
       .clk,
@@ -156,6 +172,11 @@ module crosslane_write_channel
   descriptor_t own_descriptor;
   logic [15:0] own_available;
   logic [DATA_BITS-1:0] own_data;
+  // verilator lint_off UNUSEDSIGNAL
+  logic waits_for_work;
+  copies_t copies;
+  // verilator lint_on UNUSEDSIGNAL
+  assign copies_open = copies.open;
 
   if (MEMORY) begin : g_memory
     crosslane_memory_c2h #(
@@ -172,6 +193,10 @@ module crosslane_write_channel
         .m_descriptor_valid(own_descriptor_valid),
         .m_descriptor_ready(own_descriptor_ready),
         .m_descriptor(own_descriptor),
+        .channel_waits(waits_for_work),
+        .bus_master(function_i.bus_master),
+        .run(settings.run),
+        .copies,
         .s_feed_available(feed_available),
         .s_feed_take(feed_take),
         .s_feed_data(feed_data),
@@ -190,7 +215,19 @@ module crosslane_write_channel
         .m_axi_rready(m_memory_rready),
         .m_axi_rdata(m_memory_rdata),
         .m_axi_rresp(m_memory_rresp),
-        .m_axi_rlast(m_memory_rlast)
+        .m_axi_rlast(m_memory_rlast),
+        .m_axi_awvalid(m_memory_awvalid),
+        .m_axi_awready(m_memory_awready),
+        .m_axi_awaddr(m_memory_awaddr),
+        .m_axi_awlen(m_memory_awlen),
+        .m_axi_wvalid(m_memory_wvalid),
+        .m_axi_wready(m_memory_wready),
+        .m_axi_wdata(m_memory_wdata),
+        .m_axi_wstrb(m_memory_wstrb),
+        .m_axi_wlast(m_memory_wlast),
+        .m_axi_bvalid(m_memory_bvalid),
+        .m_axi_bready(m_memory_bready),
+        .m_axi_bresp(m_memory_bresp)
     );
   end else begin : g_stream
     assign own_descriptor_valid = descriptor_valid;
@@ -204,6 +241,10 @@ module crosslane_write_channel
     assign m_memory_araddr = '0;
     assign m_memory_arlen = '0;
     assign m_memory_rready = 1'b0;
+    assign copies = '0;
+    assign {m_memory_awvalid, m_memory_awaddr, m_memory_awlen} = '0;
+    assign {m_memory_wvalid, m_memory_wdata, m_memory_wstrb} = '0;
+    assign {m_memory_wlast, m_memory_bready} = '0;
   end
 
   // Descriptors may be passing through the memory's queue.
@@ -215,6 +256,7 @@ module crosslane_write_channel
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE),
       .PACKETS(PACKETS),
+      .COPIES(COPIES),
       .SHORT_PATHS(1)
   ) writer (
       .clk,
@@ -243,6 +285,8 @@ module crosslane_write_channel
       .posted,
       .feed_failed(own_failed),
       .feed_generated,
+      .waits_for_work,
+      .copies,
       .command_done,
       .message_begun,
       .m_write_valid,

@@ -25,6 +25,7 @@ module crosslane_writer
     parameter int unsigned DATA_BITS   = 256,
     parameter int unsigned MAX_WRITE   = 1024,      // longest payload, bytes
     parameter bit          PACKETS     = 0,         // C2H: it has a packet mode
+    parameter bit          COPIES      = 0,         // C2H: it copies within the card's memory
     parameter bit          SHORT_PATHS = 0          // costs LUTs
 ) (
     input logic clk,
@@ -53,6 +54,12 @@ module crosslane_writer
     // verilator lint_on UNUSEDSIGNAL
     input logic feed_failed,  // level: no more data come into the feed
     output logic feed_generated,  // take the generator's data, whatever the source
+    // Copies: `waits` is for one, that it would take up a descriptor and has none. Without COPIES
+    // unused.
+    output logic waits_for_work,
+    // verilator lint_off UNUSEDSIGNAL
+    input copies_t copies,
+    // verilator lint_on UNUSEDSIGNAL
     // Commands of the user circuit.
     output logic command_done,  // pulse: handed on
     output logic message_begun,  // pulse: first TLP of a message
@@ -256,6 +263,7 @@ module crosslane_writer
 
   // --- A TLP has been passed on --------------------------------------------------------------
   logic done_valid, done_counts, done_host;  // counts: it was not begun before a restart
+  logic copied;  // the memory has confirmed bytes of a copy: of no TLP
   logic done_data;  // not a record
   logic [31:0] moved, moved_with;  // of the descriptor; with this TLP
   logic [12:0] done_bytes;
@@ -263,8 +271,9 @@ module crosslane_writer
   write_chunk_t done;
   // verilator lint_on UNUSEDSIGNAL
 
-  assign done_bytes = done_data ? 13'(done.rest) + 13'd1 : '0;
-  assign done_host  = done_valid && done_counts && !(IS_PEER && done.command);
+  assign copied = COPIES && copies.moved;
+  assign done_bytes = copied ? copies.moved_bytes : done_data ? 13'(done.rest) + 13'd1 : '0;
+  assign done_host = done_valid && done_counts && !(IS_PEER && done.command);
   assign moved_with = moved + 32'(done_bytes);
 
   always_ff @(posedge clk) begin
@@ -272,8 +281,10 @@ module crosslane_writer
     done_counts <= !abandon && !settings.restart;
     done_data <= !(PACKETS && out.is_record);
     done <= out.chunk;
-    if (done_host) moved <= moved_with;
-    if (rst || settings.restart || (done_host && done.ends)) moved <= '0;
+    if (done_host || copied) moved <= moved_with;
+    if (rst || settings.restart || (done_host && done.ends) || (copied && copies.complete)) begin
+      moved <= '0;
+    end
   end
 
   assign command_done = IS_PEER && done_valid && done_counts && done.ends && done.command
@@ -328,9 +339,9 @@ module crosslane_writer
     assign fits = 1'b1;
     assign waiting = 1'b0;
     assign settles = 1'b0;
-    assign complete_valid = done_host && done.ends;
-    assign complete_status = done.write_status;
-    assign complete_interrupt = done.send_interrupt;
+    assign complete_valid = (done_host && done.ends) || (copied && copies.complete);
+    assign complete_status = copied ? copies.write_status : done.write_status;
+    assign complete_interrupt = copied ? copies.send_interrupt : done.send_interrupt;
     assign shown_moved = moved;
     assign too_many_open = 1'b0;
     assign credit = '0;
@@ -338,14 +349,16 @@ module crosslane_writer
   end
 
   // --- Faults, restart -----------------------------------------------------------------------
-  logic is_empty, turn_fault, link_fault;
+  logic is_empty, turn_fault, link_fault, copy_fault;
 
   assign is_empty = stage_valid == '0 && !is_held && !head_valid && !chunk_valid;
   assign link_fault = link_lost && !abandon && !done_valid && (drop || is_empty);
   assign turn_fault = out_valid && out.chunk.fault && running && !link_lost && !abandon
                    && !done_valid && !(out.in_turn && waiting);
+  assign copy_fault = COPIES && copies.failed && !stopped && !link_lost && !abandon;
   // A completion in this clock counts: it is counted first.
-  assign fault_valid = (link_fault || turn_fault) && !complete_valid;
+  assign fault_valid = (link_fault || turn_fault || copy_fault) && !complete_valid;
+  assign waits_for_work = running && !abandon && !link_lost && is_empty && !done_valid;
 
   logic next_lost, next_abandon;
   assign next_lost = (link_lost || (link_was_up && !function_i.link_up && running)) &&
@@ -366,11 +379,20 @@ module crosslane_writer
 
   // --- State ---------------------------------------------------------------------------------
   channel_readings_t state_readings;
-  logic waits;
+  logic waits, copies_open;
+  error_e fault_error;
+  logic [63:0] fault_address;
 
   assign busy = started || done_valid || settles
-      || (stage_valid != '0 && !(out_valid && out.chunk.fault)) || is_held;
+      || (stage_valid != '0 && !(out_valid && out.chunk.fault)) || is_held || copies_open;
   assign waits = running && head_valid && !started && !head.fault;
+  assign copies_open = COPIES && copies.open;
+  assign fault_error = link_fault ? ERROR_LINK_DOWN : copy_fault ? ERROR_CARD_MEMORY :
+                       out.chunk.error;
+  always_comb begin
+    if (copy_fault && !link_fault) fault_address = copies.failed_address;
+    else fault_address = is_empty ? '0 : out.chunk.address;
+  end
 
   crosslane_channel_state #(
       .KIND(KIND)
@@ -387,19 +409,19 @@ module crosslane_writer
       .complete_status,
       .complete_interrupt,
       .fault_valid,
-      .fault_error(link_fault ? ERROR_LINK_DOWN : out.chunk.error),
-      .fault_address(is_empty ? 64'd0 : out.chunk.address),
+      .fault_error,
+      .fault_address,
       .fault_moved(shown_moved),
       .moved(shown_moved),
       .in_flight('0),
       .busy,
       .tlp_begun(taken && out.first && !out.is_record),
-      .data_begun(1'b0),
-      .moved_valid(done_valid && done_data),
+      .data_begun(COPIES && copies.begun),
+      .moved_valid((done_valid && done_data) || copied),
       .moved_bytes(done_bytes),
-      .last_event(taken && out.last && !out.is_record),
-      .wait_descriptor(running && !head_valid && !chunk_valid && !descriptor_valid),
-      .wait_data(waits && fits && !is_covered),
+      .last_event((taken && out.last && !out.is_record) || copied),
+      .wait_descriptor(running && !head_valid && !chunk_valid && !descriptor_valid && !copies_open),
+      .wait_data((waits && fits && !is_covered) || (COPIES && copies.starved)),
       .wait_tag(1'b0),
       .wait_link(running && m_write_valid && !m_write_ready),
       .wait_credit(waits && !fits),

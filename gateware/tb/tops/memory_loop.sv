@@ -117,6 +117,8 @@ module memory_loop
       .failed_error(ERROR_POISONED),
       .failed_address(64'h1234),
       .stop_error(stop),
+      .starved(),
+      .next_address(),
       .feed_available(in_available),
       .feed_move(in_move),
       .feed_take(in_take),

@@ -77,6 +77,8 @@ module writer_on_stream
       .SHORT_PATHS(SHORT_PATHS)
   ) writer (
       .*,
+      .waits_for_work(),
+      .copies('0),
       .packets(settings.packets)
   );
 

@@ -26,12 +26,12 @@ pub const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
 }
 
-/// A lab with engines: `rosta`, or `rosta:crosslane`. With `CROSSLANE_ENGINE=rtl` the latter's
-/// engines are the gateware, if built (`make check-rtl`).
+/// A lab with engines. With `CROSSLANE_ENGINE=rtl` those of `rosta:crosslane` and `kc705:crosslane`
+/// are the gateware, if built (`make check-rtl`).
 pub fn simulation(lab: &str) -> Simulation {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
     let kind = match lab {
-        "rosta:crosslane" if is_rtl => EngineKind::Rtl,
+        "rosta:crosslane" | "kc705:crosslane" if is_rtl => EngineKind::Rtl,
         _ => EngineKind::Model,
     };
     let lab = open(lab).unwrap().with_engines(kind);
