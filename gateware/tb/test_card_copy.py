@@ -308,9 +308,9 @@ async def run_cleared_and_set_again_loses_nothing(dut):
     channel = await opened(bus, "c2h[0]")
     place = bus.allocate(4096, 64)
     jobs = [
-        Descriptor(HALF + 1, 9000, COPY, 3),
+        Descriptor(HALF + 1, 60_000, COPY, 3),
         Descriptor(place + 1, 3000, STATUS, 50_000),
-        Descriptor(HALF + 10_000, 9000, COPY, 70_000),
+        Descriptor(HALF + 70_000, 60_000, COPY, 70_000),
     ]
     expected = copied(bus.card, [jobs[0], jobs[2]])
     await channel.post(jobs)

@@ -109,6 +109,22 @@ impl LabText {
         self.text.push_str(&tables);
     }
 
+    /// Gives the cards of a generated lab a memory, unless their engines have push apertures.
+    pub(crate) fn add_card_memory(&mut self, rng: &mut Random) {
+        if self.variant.is_some() || self.name != "generated" || self.text.contains("\npush = {") {
+            return;
+        }
+        let mut tables = String::new();
+        for part in self.text.lines().filter_map(|line| line.strip_suffix(".engine]")) {
+            tables.push_str(&format!("\n{part}.card_memory]\n"));
+            for (key, values) in CARD_MEMORY {
+                let value = pick(rng, values);
+                tables.push_str(&format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+            }
+        }
+        self.text.push_str(&tables);
+    }
+
     /// Gives the lab's hosts two sockets, with root ports and buffers on either; and perhaps a pair
     /// of root ports a rule of its own.
     pub(crate) fn add_sockets(&mut self, rng: &mut Random) {
@@ -197,6 +213,27 @@ const IOMMU: [(&str, &[u32]); 7] = [
     ("largest_page_bytes", &[4096, 2_097_152]),
     ("map_page_ns", &[0, 50]),
     ("invalidate_ns", &[0, 1_000]),
+];
+
+/// Constants of a card's memory, and their values: fast and slow ones, with and without refreshes,
+/// and copiers that read and write in turn.
+const CARD_MEMORY: [(&str, &[&str]); 16] = [
+    ("memory_bytes", &["1_048_576"]),
+    ("axi_bytes", &["8", "32", "64"]),
+    ("axi_clock_ns", &["4", "10"]),
+    ("burst_beats", &["16", "64"]),
+    ("read_latency_ns", &["20", "200", "3_000"]),
+    ("write_latency_ns", &["0", "100", "3_000"]),
+    ("copying", &["\"overlapped\"", "\"overlapped\"", "\"in-turn\""]),
+    ("turnaround_clocks", &["0", "8"]),
+    ("dram_channels", &["1", "2"]),
+    ("dram_bus_bytes", &["2", "8"]),
+    ("dram_clock_ns", &["1.25"]),
+    ("dram_burst_transfers", &["8"]),
+    ("dram_row_bytes", &["1024", "8192"]),
+    ("dram_row_change_ns", &["0", "27.5"]),
+    ("dram_refresh_interval_ns", &["7_800"]),
+    ("dram_refresh_ns", &["0", "110", "350"]),
 ];
 
 /// Table, key and values of the engines' sizes.
@@ -310,6 +347,26 @@ mod tests {
             engines += pushing;
         }
         assert!(engines > 100, "{engines}");
+    }
+
+    #[test]
+    fn generated_labs_get_card_memory_or_push_apertures() {
+        for seed in 0..100 {
+            let plain = LabText::random(&mut Random::with_seed(seed));
+            let mut text = plain.clone();
+            if seed % 2 == 0 {
+                text.add_push(&mut Random::with_seed(seed));
+            }
+            text.add_card_memory(&mut Random::with_seed(seed));
+            let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
+            lab.build_engines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+            let mut engines = lab.file().endpoints.iter().filter_map(|it| it.part.engine);
+            let is_generated = plain.name == "generated";
+            assert!(engines.all(|engine| {
+                let has_memory = engine.card_memory.is_some();
+                has_memory == (is_generated && seed % 2 == 1) && !(has_memory && engine.push)
+            }));
+        }
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod setup;
 pub mod stream;
 mod torus;
 mod trouble;
+mod vault;
 mod visitor;
 pub mod watched;
 mod words;

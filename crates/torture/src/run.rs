@@ -111,8 +111,9 @@ fn run(seed: u64, setup: &Setup) -> Story {
     names.truncate(rng.usize(1..=count));
     let body = async {
         let packets = has_packets(seed).then(|| stream(seed, Stream::Packets));
-        let AtWork { devices, mut chains, pingers, packeteers } =
-            set_up(&world, &names, &mut rng, packets).await?;
+        let memory = stream(seed, Stream::CardMemory).fork();
+        let AtWork { devices, mut chains, pingers, packeteers, vaults } =
+            set_up(&world, &names, &mut rng, packets, memory).await?;
         // Most seeds are short, so that many can be run; some are long.
         let rounds = if rng.u8(..8) == 0 { rng.u32(6..16) } else { rng.u32(1..5) };
         let mut tasks: Vec<(usize, Task<Line>)> = Vec::new();
@@ -137,6 +138,13 @@ fn run(seed: u64, setup: &Setup) -> Story {
             exchanges.push(simulation.spawn("packets", async move {
                 packeteer.play(rounds).await;
                 packeteer
+            }));
+        }
+        let mut moves = Vec::new();
+        for mut vault in vaults {
+            moves.push(simulation.spawn("card memory", async move {
+                vault.play(rounds).await;
+                vault
             }));
         }
         let mut visits = Vec::new();
@@ -168,6 +176,10 @@ fn run(seed: u64, setup: &Setup) -> Story {
         for exchange in exchanges {
             let packeteer = exchange.await;
             sums = (sums.0 + packeteer.words, sums.1 + packeteer.attempts, sums.2);
+        }
+        for task in moves {
+            let vault = task.await;
+            sums = (sums.0 + vault.words, sums.1 + vault.attempts, sums.2);
         }
         for visit in visits {
             visit.await;

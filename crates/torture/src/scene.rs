@@ -20,6 +20,7 @@ use crate::fault::{Diary, Engines, Fault};
 use crate::lab_text::LabText;
 use crate::packets::has_packets;
 use crate::setup::{Note, Setup};
+use crate::vault::has_card_memory;
 use crate::watched::{Shared, WatchedBus, Witness};
 
 /// Time limit of a seed, far longer than any takes.
@@ -282,6 +283,9 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
             if seed % PUSH_SEEDS == PUSH_SEED {
                 lab.add_push(&mut stream(seed, Stream::Push));
             }
+            if has_card_memory(seed) {
+                lab.add_card_memory(&mut stream(seed, Stream::CardMemory));
+            }
             lab
         }
     }
@@ -300,6 +304,7 @@ pub(crate) enum Stream {
     Sockets,
     Packets,
     Push,
+    CardMemory,
     /// Line codes and datagrams of tori.
     Cables,
 }
@@ -313,6 +318,7 @@ pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
         Stream::Sockets => (!seed).rotate_left(32),
         Stream::Packets => (!seed).rotate_left(16),
         Stream::Push => (!seed).rotate_left(48),
+        Stream::CardMemory => (!seed).rotate_left(40),
         Stream::Cables => (!seed).rotate_left(24),
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };

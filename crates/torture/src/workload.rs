@@ -13,6 +13,7 @@ use crate::line::{Far, FarRoute, Line};
 use crate::packets::Packeteer;
 use crate::ping::Pingers;
 use crate::scene::{World, us};
+use crate::vault::Vault;
 
 /// Lines that carry one stream, from its source to host memory; or a single line.
 pub(crate) struct Chain {
@@ -55,6 +56,7 @@ pub(crate) struct AtWork {
     pub chains: Vec<Chain>,
     pub pingers: Vec<Pingers>,
     pub packeteers: Vec<Packeteer>,
+    pub vaults: Vec<Vault>,
 }
 
 /// Opens engines, and gives each some work. No faults happen yet.
@@ -63,6 +65,7 @@ pub(crate) async fn set_up(
     names: &[String],
     rng: &mut Random,
     mut packets: Option<Random>,
+    mut memory: Random,
 ) -> Result<AtWork, DriverError> {
     use crosslane_host::Bus;
 
@@ -72,6 +75,7 @@ pub(crate) async fn set_up(
         devices.push(Device::open_by_name(bus, name).await?);
     }
     let (mut chains, mut pingers, mut packeteers) = (Vec::new(), Vec::new(), Vec::new());
+    let mut vaults = Vec::new();
     let mut free = devices.as_slice();
     while let Some((device, others)) = free.split_first() {
         let has_packets = device.description().packets;
@@ -79,6 +83,11 @@ pub(crate) async fn set_up(
             && own.bool()
         {
             packeteers.push(Packeteer::new(world, device, own));
+            free = others;
+            continue;
+        }
+        if device.description().card_memory && memory.u8(..4) != 0 {
+            vaults.push(Vault::new(world, device, &mut memory));
             free = others;
             continue;
         }
@@ -105,7 +114,7 @@ pub(crate) async fn set_up(
             }
         }
     }
-    Ok(AtWork { devices, chains, pingers, packeteers })
+    Ok(AtWork { devices, chains, pingers, packeteers, vaults })
 }
 
 /// Sets up an exchange of messages, and memory into the checkers of both.

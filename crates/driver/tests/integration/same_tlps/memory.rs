@@ -41,8 +41,6 @@ pub struct Memory {
 /// Outcome on one engine.
 pub struct Outcome {
     pub steps: Vec<Step>,
-    /// Time of each step, from its post to its last completion, ps.
-    pub took_ps: Vec<u64>,
     /// Host buffer and card memory at the end.
     pub contents: Vec<u8>,
 }
@@ -59,6 +57,7 @@ impl Memory {
     fn step(rng: &mut Random) -> Vec<Piece> {
         let kind = rng.usize(..4);
         let most = [64, 600, 5_000, 20_000][rng.usize(..4)];
+        let pieces = rng.usize(1..=MOST_PIECES);
         let mut next = HALF;
         let mut piece = |_| {
             let bytes = rng.u64(1..=most);
@@ -71,41 +70,42 @@ impl Memory {
                 (_, false) => Piece::FromCard { from, bytes },
             }
         };
-        (0..rng.usize(1..=MOST_PIECES)).map(&mut piece).collect()
+        (0..pieces).map(&mut piece).collect()
     }
 
     pub fn run(&self, kind: EngineKind) -> Outcome {
+        // The gateware's bursts are of 16 beats of its datapath, the model's of the memory's bus.
         let lab = open("kc705:crosslane").unwrap().with_engines(kind);
-        let simulation = Simulation::new(lab.build_engines(1).unwrap());
+        let lab =
+            lab.with_constant("variant.crosslane.part.kc705.card_memory.burst_beats", 8.into());
+        let simulation = Simulation::new(lab.unwrap().build_engines(1).unwrap());
         simulation.set_time_limit(Some(us(100_000)));
         let recorder = Recorder::of(&simulation);
         let links = links_of(&simulation, &[CARD]);
-        let (begins_ps, took_ps, buffers, bars, contents) = run(&simulation, async |bus| {
+        let (begins_ps, buffers, bars, contents) = run(&simulation, async |bus| {
             let functions = bus.functions().unwrap();
             let device = Device::open_by_name(bus.clone(), CARD).await.unwrap();
-            let (begins_ps, took_ps, buffers, contents) = self.drive(&device).await;
-            (begins_ps, took_ps, buffers, bars_of(&functions, CARD), contents)
+            let (begins_ps, buffers, contents) = self.drive(&device).await;
+            (begins_ps, buffers, bars_of(&functions, CARD), contents)
         });
         let places = Places::of(links, &[bars], buffers);
-        Outcome { steps: recorder.steps(&places, &begins_ps), took_ps, contents }
+        Outcome { steps: recorder.steps(&places, &begins_ps), contents }
     }
 
-    async fn drive(&self, card: &Device) -> (Vec<u64>, Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
+    async fn drive(&self, card: &Device) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
         let (out, back) = (filled(card, BUFFER, self.seed as u32).await, empty(card, BUFFER).await);
         let whole = filled(card, PLACE, !self.seed as u32).await;
         let segments = back.segments().iter();
         let buffers = segments.map(|segment| (segment.address.0, segment.bytes)).collect();
-        let options = ChannelOptions::default()
-            .with_card_memory(true)
-            .with_notification(self.notification);
+        let options =
+            ChannelOptions::default().with_card_memory(true).with_notification(self.notification);
         let mut h2c = card.channel(ChannelKind::H2c, 0, options).await.unwrap();
         let mut c2h = card.channel(ChannelKind::C2h, 0, options).await.unwrap();
         h2c.transfer(to(Target::Card(whole.clone(), 0..PLACE, 0), VISIBLE)).await.unwrap();
-        let (mut begins_ps, mut took_ps) = (Vec::new(), Vec::new());
+        let mut begins_ps = Vec::new();
         for step in &self.steps {
             sleep(card, us(20)).await;
-            let begin_ps = card.bus().now().0;
-            begins_ps.push(begin_ps);
+            begins_ps.push(card.bus().now().0);
             let mut place = 0;
             let transfers: Vec<Transfer> = step
                 .iter()
@@ -129,15 +129,15 @@ impl Memory {
             for ticket in channel.post(&transfers).await.unwrap() {
                 channel.wait(ticket).await.unwrap();
             }
-            took_ps.push(card.bus().now().0 - begin_ps);
         }
         sleep(card, us(20)).await;
+        begins_ps.push(card.bus().now().0);
         c2h.transfer(to(Target::Card(whole.clone(), 0..PLACE, 0), VISIBLE)).await.unwrap();
         let mut found = contents(&back);
         found.extend(contents(&whole));
         for channel in [h2c, c2h] {
             channel.close().await.unwrap();
         }
-        (begins_ps, took_ps, buffers, found)
+        (begins_ps, buffers, found)
     }
 }

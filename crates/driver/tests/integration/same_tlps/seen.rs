@@ -202,6 +202,15 @@ impl Step {
         read_ps.copied().unwrap_or(last.time_ps)
     }
 
+    /// Time from the first doorbell to the last status block.
+    pub fn took_ps(&self) -> u64 {
+        let is_status = |source: &Source| matches!(source.part, Part::Status(_));
+        let blocks = self.tlps.iter().filter(|(source, _)| is_status(source));
+        let last_ps = blocks.flat_map(|(_, seen)| seen).map(|seen| seen.time_ps).max();
+        let begin_ps = self.doorbells.values().min();
+        last_ps.expect("status was told") - begin_ps.expect("a doorbell was rung")
+    }
+
     /// Link time of an engine's status blocks and interrupts between two times.
     pub fn told_ps(&self, device: usize, from_ps: u64, until_ps: u64) -> u64 {
         let tells = |part| matches!(part, Part::Status(_) | Part::Interrupts);
