@@ -92,6 +92,14 @@ CONFIGURATIONS = [
             {},
         ),
         (
+            "ring engine 1+1 with memory-mapped mode and copies",
+            "crosslane_engine",
+            (64,),
+            {**RING, "MEMORY": 1, "COPY": 1},
+            (SERIES_7,),
+            {},
+        ),
+        (
             "ring engine 1+1 with pushed descriptors",
             "crosslane_engine",
             (64,),

@@ -29,6 +29,8 @@ const SPAN: Picoseconds = us(20_000);
 /// Bytes of the memory that are used: a batch reads one half and writes the other.
 const USED_BYTES: usize = 128 << 10;
 const HALF: usize = USED_BYTES / 2;
+/// Bytes that are read at once at the end.
+const PART: usize = HALF / 2;
 /// Bytes of the host's buffer, and of the guard that it holds before it is written.
 const BUFFER_BYTES: u64 = HALF as u64;
 const GUARD: u8 = 0xa5;
@@ -106,8 +108,11 @@ impl Vault {
         }
         let pages = if self.rng.bool() { PageSize::Small } else { PageSize::Huge };
         let buffer = self.device.buffer(BUFFER_BYTES, pages).await.map_err(text)?;
-        for _ in 0..self.rng.usize(1..=6) {
-            let pieces = self.random_batch();
+        let mut batches: Vec<_> = (0..self.rng.usize(1..=6)).map(|_| self.random_batch()).collect();
+        // All that is there, at last; a part takes no more descriptors than a small ring has.
+        let parts = (0..USED_BYTES).step_by(PART);
+        batches.extend(parts.map(|from| vec![Piece::FromCard { from, slot: 0..PART }]));
+        for pieces in batches {
             let data = self.prepare(&buffer, &pieces)?;
             let is_written = matches!(pieces[0], Piece::ToCard { .. });
             let channel = &mut channels[usize::from(!is_written)];

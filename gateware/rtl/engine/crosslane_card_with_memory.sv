@@ -26,8 +26,9 @@ module crosslane_card_with_memory
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
     parameter bit PUSH = 0,
-    parameter bit MEMORY = 1,  // these four as in crosslane_engine
+    parameter bit MEMORY = 1,  // these five as in crosslane_engine
     parameter int unsigned MEMORY_BITS = 40,
+    parameter bit COPY = 1,
     parameter bit WINDOW = 0,
     parameter int unsigned WINDOW_BITS = 20,
     localparam int unsigned BYTES = DATA_BITS / 8
@@ -170,6 +171,7 @@ module crosslane_card_with_memory
       .PUSH(PUSH),
       .MEMORY(MEMORY),
       .MEMORY_BITS(MEMORY_BITS),
+      .COPY(COPY),
       .WINDOW(WINDOW),
       .WINDOW_BITS(WINDOW_BITS)
   ) engine (

@@ -22,6 +22,7 @@ module crosslane_channels
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit MEMORY = 0,  // of the first H2C and C2H channels
     parameter int unsigned MEMORY_BITS = 40,
+    parameter bit COPY = 0,  // within the card's memory
     parameter bit PACKETS = 0,  // of the first H2C and C2H channels
     parameter bit PUSH = 0,
     localparam int unsigned BYTES = DATA_BITS / 8,
@@ -295,6 +296,7 @@ module crosslane_channels
         .BATCH(BATCH),
         .MEMORY(MEMORY && n == 0),
         .MEMORY_BITS(MEMORY_BITS),
+        .COPY(COPY),
         .PACKETS(PACKETS && n == 0),
         .PUSH(PUSH)
     ) channel (
@@ -361,7 +363,7 @@ module crosslane_channels
   end
 
   // --- The card's memory: of H2C 0, and of copies ------------------------------------------------
-  if (MEMORY) begin : g_memory
+  if (MEMORY && COPY) begin : g_copy
     crosslane_memory_merge #(
         .DATA_BITS(DATA_BITS),
         .ADDRESS_BITS(MEMORY_BITS)
@@ -390,12 +392,14 @@ module crosslane_channels
         .m_axi_bvalid (m_memory_bvalid),
         .m_axi_bready (m_memory_bready)
     );
-  end else begin : g_no_memory
-    assign {m_memory_awvalid, m_memory_awaddr, m_memory_awlen} = '0;
-    assign {m_memory_wvalid, m_memory_wdata, m_memory_wstrb} = '0;
-    assign {m_memory_wlast, m_memory_bready} = '0;
+  end else begin : g_no_copy
+    assign {m_memory_awvalid, m_memory_awaddr, m_memory_awlen} = {awvalid[0], awaddr[0], awlen[0]};
+    assign {m_memory_wvalid, m_memory_wdata, m_memory_wstrb} = {wvalid[0], wdata[0], wstrb[0]};
+    assign {m_memory_wlast, m_memory_bready} = {wlast[0], bready[0]};
     assign {copy_awready, copy_wready, copy_bvalid} = '0;
-    assign {awready[0], wready[0], bvalid[0]} = '0;
+    assign {awready[0], wready[0], bvalid[0]} = {
+      m_memory_awready, m_memory_wready, m_memory_bvalid
+    };
   end
   for (genvar n = 1; n < H2C; n++) begin : g_other_h2c
     assign {awready[n], wready[n], bvalid[n]} = '0;

@@ -28,6 +28,7 @@ module crosslane_engine
     parameter bit PUSH = 0,  // BAR 4 has a line for each channel; not with card memory
     parameter bit MEMORY = 0,  // the first H2C and C2H channels reach the card's memory
     parameter int unsigned MEMORY_BITS = 40,  // of its addresses
+    parameter bit COPY = 0,  // with MEMORY: the first C2H channel copies within it
     parameter bit WINDOW = 0,  // BAR 2 is a window into the card's memory
     parameter int unsigned WINDOW_BITS = 20,  // of its addresses
     localparam int unsigned BYTES = DATA_BITS / 8,
@@ -281,6 +282,7 @@ module crosslane_engine
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .FETCH_BATCH(BATCH),
       .MEMORY(MEMORY),
+      .COPY(COPY),
       .PACKETS(PACKETS),
       .PUSH(PUSH),
       .VECTORS(VECTORS)
@@ -330,6 +332,7 @@ module crosslane_engine
       .COMPLETION_DATA_CREDITS(COMPLETION_DATA_CREDITS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
+      .COPY(COPY),
       .MEMORY_BITS(MEMORY_BITS),
       .PACKETS(PACKETS),
       .PUSH(PUSH)

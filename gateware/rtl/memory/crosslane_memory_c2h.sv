@@ -11,6 +11,7 @@ module crosslane_memory_c2h
 #(
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned ADDRESS_BITS = 40,
+    parameter bit COPIES = 0,  // within the memory; without, their ports are unused
     localparam int unsigned BYTES = DATA_BITS / 8
 ) (
     input logic clk,
@@ -25,9 +26,11 @@ module crosslane_memory_c2h
     input logic m_descriptor_ready,
     output descriptor_t m_descriptor,
     // Copies: whether the channel would take up a descriptor and has none; bus master; run.
+    // verilator lint_off UNUSEDSIGNAL
     input logic channel_waits,
     input logic bus_master,
     input logic run,
+    // verilator lint_on UNUSEDSIGNAL
     output copies_t copies,
     // Feeds: from the stream, and to the channel.
     input logic [15:0] s_feed_available,
@@ -50,6 +53,7 @@ module crosslane_memory_c2h
     input logic [DATA_BITS-1:0] m_axi_rdata,
     input logic [1:0] m_axi_rresp,
     input logic m_axi_rlast,
+    // verilator lint_off UNUSEDSIGNAL
     output logic m_axi_awvalid,
     input logic m_axi_awready,
     output logic [ADDRESS_BITS-1:0] m_axi_awaddr,
@@ -62,6 +66,7 @@ module crosslane_memory_c2h
     input logic m_axi_bvalid,
     output logic m_axi_bready,
     input logic [1:0] m_axi_bresp
+    // verilator lint_on UNUSEDSIGNAL
 );
   logic read_ready, read_valid, read_failed, in_memory, offers;
   logic is_copy, copy_takes, copy_ready, clearing, read_move, read_take, copy_move, copy_take;
@@ -72,7 +77,7 @@ module crosslane_memory_c2h
   descriptor_t read_descriptor;
 
   // A copy of no bytes, or without leave to be bus master, is the channel's: it stops there.
-  assign is_copy = read_descriptor.to_card && read_descriptor.error == ERROR_NONE &&
+  assign is_copy = COPIES && read_descriptor.to_card && read_descriptor.error == ERROR_NONE &&
       read_descriptor.bytes != '0 && bus_master;
 
   assign copy_takes = read_valid && is_copy && enable && channel_waits && copy_ready;
@@ -81,7 +86,7 @@ module crosslane_memory_c2h
   assign m_descriptor_valid = enable ? read_valid && !is_copy && !copies.open : s_descriptor_valid;
   always_comb begin
     m_descriptor = enable ? read_descriptor : s_descriptor;
-    if (!enable && s_descriptor.to_card) m_descriptor.error = ERROR_BAD_DESCRIPTOR;
+    if (COPIES && !enable && s_descriptor.to_card) m_descriptor.error = ERROR_BAD_DESCRIPTOR;
   end
 
   assign s_feed_take = m_feed_take && !in_memory;
@@ -129,21 +134,28 @@ module crosslane_memory_c2h
       .failed(read_failed)
   );
 
-  crosslane_memory_copy #(
-      .DATA_BITS(DATA_BITS),
-      .ADDRESS_BITS(ADDRESS_BITS)
-  ) copy (
-      .*,
-      .running(run),
-      .descriptor_valid(copy_takes),
-      .descriptor_ready(copy_ready),
-      .descriptor(read_descriptor),
-      .feed_available(offers ? read_available : '0),
-      .feed_move(copy_move),
-      .feed_take(copy_take),
-      .feed_take_back(copy_take_back),
-      .feed_take_bytes(copy_take_bytes),
-      .feed_data(read_data),
-      .read_failed(read_failed && offers)
-  );
+  if (COPIES) begin : g_copy
+    crosslane_memory_copy #(
+        .DATA_BITS(DATA_BITS),
+        .ADDRESS_BITS(ADDRESS_BITS)
+    ) copy (
+        .*,
+        .running(run),
+        .descriptor_valid(copy_takes),
+        .descriptor_ready(copy_ready),
+        .descriptor(read_descriptor),
+        .feed_available(offers ? read_available : '0),
+        .feed_move(copy_move),
+        .feed_take(copy_take),
+        .feed_take_back(copy_take_back),
+        .feed_take_bytes(copy_take_bytes),
+        .feed_data(read_data),
+        .read_failed(read_failed && offers)
+    );
+  end else begin : g_no_copy
+    assign copies = '0;
+    assign {copy_ready, copy_move, copy_take, copy_take_back, copy_take_bytes} = '0;
+    assign {m_axi_awvalid, m_axi_awaddr, m_axi_awlen, m_axi_wvalid, m_axi_wdata} = '0;
+    assign {m_axi_wstrb, m_axi_wlast, m_axi_bready} = '0;
+  end
 endmodule

@@ -19,6 +19,7 @@ module crosslane_control
     parameter int unsigned TABLE_ENTRIES = 1024,
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,
+    parameter bit COPY = 0,
     parameter bit PACKETS = 0,
     parameter bit PUSH = 0,
     parameter int unsigned VECTORS = 8,
@@ -87,6 +88,7 @@ module crosslane_control
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .FETCH_BATCH(FETCH_BATCH),
       .MEMORY(MEMORY),
+      .COPY(COPY),
       .PACKETS(PACKETS),
       .PUSH(PUSH),
       .VECTORS(VECTORS)

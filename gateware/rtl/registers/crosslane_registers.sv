@@ -21,6 +21,7 @@ module crosslane_registers
     parameter int unsigned TABLE_ENTRIES = 1024,  // of each table; 0: no tables
     parameter int unsigned FETCH_BATCH = 16,
     parameter bit MEMORY = 0,  // the first channels reach the card's memory
+    parameter bit COPY = 0,  // with MEMORY: the first C2H channel copies within it
     parameter bit PACKETS = 0,  // the first H2C and C2H channels have a packet mode
     parameter bit PUSH = 0,  // BAR 4 has a line for each channel
     parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
@@ -124,7 +125,7 @@ module crosslane_registers
     global_in.sizes.tags.next = 11'(TAGS);
     global_in.sizes.table_entries.next = 12'(TABLE_ENTRIES);
     global_in.sizes.card_memory.next = MEMORY;
-    global_in.sizes.card_copy.next = MEMORY && C2H > 0;
+    global_in.sizes.card_copy.next = MEMORY && COPY && C2H > 0;
     global_in.sizes.packets.next = PACKETS;
     global_in.sizes.push.next = PUSH;
     global_in.max_write.bytes.next = 16'(MAX_WRITE);

@@ -15,6 +15,7 @@ module crosslane_write_channel
     parameter int unsigned BATCH = 16,
     parameter bit MEMORY = 0,
     parameter int unsigned MEMORY_BITS = 40,
+    parameter bit COPY = 0,  // C2H with MEMORY: it copies within the memory
     parameter bit PACKETS = 0,
     parameter bit PUSH = 0,
     localparam int unsigned BYTES = DATA_BITS / 8
@@ -102,7 +103,7 @@ module crosslane_write_channel
     output logic m_memory_bready,
     output logic copies_open
 );
-  localparam bit COPIES = MEMORY && KIND == KIND_C2H;
+  localparam bit COPIES = MEMORY && COPY && KIND == KIND_C2H;
   logic descriptor_valid, descriptor_ready, posted, line_taken;
   descriptor_t descriptor;
   logic [31:0] fetched, pushed, pushes_dropped;
@@ -181,7 +182,8 @@ module crosslane_write_channel
   if (MEMORY) begin : g_memory
     crosslane_memory_c2h #(
         .DATA_BITS(DATA_BITS),
-        .ADDRESS_BITS(MEMORY_BITS)
+        .ADDRESS_BITS(MEMORY_BITS),
+        .COPIES(COPIES)
     ) memory (
         .clk,
         .rst,

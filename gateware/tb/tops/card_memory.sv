@@ -115,6 +115,7 @@ module card_memory
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(1),
       .MEMORY_BITS(MEMORY_BITS),
+      .COPY(1),
       .WINDOW(1),
       .WINDOW_BITS(WINDOW_BITS)
   ) engine (
