@@ -81,6 +81,7 @@ module link_sender_properties
       assert (unacknowledged <= 7'(RETRY_DATAGRAMS));
       assert (sender.repeat_at <= unacknowledged);
       assert (in_flight <= sender.far);
+      assert (sender.left[FOLLOWED] == 11'(sender.far) - 11'(in_flight));
       assert (in_flight + credit[FOLLOWED] == sender.far);
       if (take_new) assert (number == next && unacknowledged < 7'(RETRY_DATAGRAMS));
       // A datagram that is sent again is in the window.

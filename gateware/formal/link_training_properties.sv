@@ -48,6 +48,8 @@ module link_training_properties
   logic is_reset = 1'b0;
   logic was_disabled, was_lost_due, was_misfit;
   port_state_e was;
+  logic [2:0] what_before;
+  training_set_t set_before;
   logic [15:0] far, far_before, session_before;
   logic knew, knows;
   assign far = training.now.far_session;
@@ -65,9 +67,13 @@ module link_training_properties
     was_misfit <= !rst && what == 3'd5 && set.is_long;
     was_lost_due <= state == PORT_UP && !rst && !disables
                     && (retrain || (progress.errors >= 7'd120 && counts && !(present && whole)));
+    what_before <= what;
+    set_before <= set;
     if (!is_reset)
       assume (rst);
       else begin
+        // Its columns have come before, and those of another had to.
+        assume (what != 3'd5 || (set == set_before && what_before != 3'd5));
         assert (state inside {PORT_DISABLED, PORT_ALIGN, PORT_CONFIRM, PORT_UP, PORT_FAILED});
         // This end has a session; while up, the other one is known, and what its buffers hold.
         assert (session != '0);
@@ -81,6 +87,28 @@ module link_training_properties
         assert (progress.knowing_sets <= progress.good_sets);
         assert (progress.sent_sets <= 5'd16 && progress.idle_in_a_row <= 3'd4);
         assert (progress.misfits < 2'd2);
+        assert (training.state_ends == (progress.columns_in_state == 11'd2047));
+        assert (training.round_ends == (progress.columns_since_good == 7'd127));
+        // Those of another state are none, and none is at the end behind which the link comes up.
+        if (state == PORT_DISABLED || state == PORT_FAILED) assert (progress == '0);
+        if (state == PORT_DISABLED) assert (training.now.seen == '0 && far == '0);
+        if (state == PORT_ALIGN) begin
+          assert (progress.good_sets < 4'd8);
+          assert (progress.knowing_sets == '0 && progress.sent_sets == '0);
+        end
+        if (state == PORT_CONFIRM) begin
+          assert (training.now.seen != '0);
+          assert (progress.knowing_sets < 4'd8 || progress.sent_sets < 5'd16);
+          assert (progress.knowing_sets == '0 || progress.idle_in_a_row < 3'd4);
+        end
+        if (state == PORT_UP) begin
+          assert (progress.good_sets == '0 && progress.knowing_sets == '0);
+          assert (progress.sent_sets == '0 && progress.misfits == '0);
+          assert (progress.columns_in_state == '0 && progress.columns_since_good == '0);
+        end else begin
+          assert (progress.errors == '0 && progress.skewed == '0);
+          assert (progress.damaged_in_a_row == '0);
+        end
         if (!was_disabled) begin
           // Up, from `confirm` only, and once the other end knows this one; until it is lost.
           if (state == PORT_UP && was != PORT_UP) assert (was == PORT_CONFIRM && knew);

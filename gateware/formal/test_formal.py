@@ -37,7 +37,7 @@ PROOFS = [
     ("link_sender", 5, 1),
     ("link_receiver", 6, 1),
     ("link_elastic", 8, 2),
-    ("link_training", 6, 2),
+    ("link_training", 6, 3),
     # A descriptor of the line is with the channel in four clocks, a fetched one in six.
     ("descriptors", 14 if ALL else 11, 0),
     # All orders of the edges of its clocks, for this number of steps from reset.

@@ -22,7 +22,8 @@ module crosslane_link_align
   // --- Where symbols begin -------------------------------------------------------------------
   logic [9:0] last;
   logic is_locked, locked_next;
-  logic [3:0] offset, offset_next;  // newest bits that belong to the next symbol
+  // Newest bits that belong to the next symbol: a bit for each number of them.
+  logic [9:0] place, place_next;
   logic [SYMBOLS-1:0][9:0] codes, codes_next;
   logic [SYMBOLS-1:0] has_code, has_code_next, is_first, is_first_next;
 
@@ -36,24 +37,22 @@ module crosslane_link_align
 
   always_comb begin
     logic [19:0] window;
+    logic [9:0] commas, newest, at;
     locked_next = is_locked;
-    offset_next = offset;
-    codes_next = codes;
-    has_code_next = '0;
-    is_first_next = '0;
+    place_next  = place;
     for (int unsigned s = 0; s < SYMBOLS; s++) begin
       window = {(s == 0) ? last : word[(s==0)?0 : s-1], word[s]};
-      if (!locked_next) begin
-        // The newest comma, if there are two.
-        for (int unsigned n = 10; n > 0; n--) begin
-          if (has_comma(window, n - 1)) begin
-            offset_next = 4'(n - 1);
-            is_first_next[s] = detected;
-          end
-        end
-        locked_next = is_first_next[s];
+      for (int unsigned n = 0; n < 10; n++) commas[n] = has_comma(window, n);
+      // There may be two.
+      for (int unsigned n = 0; n < 10; n++) begin
+        newest[n] = commas[n] && (commas & 10'((1 << n) - 1)) == '0;
       end
-      codes_next[s] = 10'(window >> offset_next);
+      is_first_next[s] = detected && !locked_next && commas != '0;
+      at = locked_next ? place_next : newest;
+      place_next = at;
+      locked_next |= is_first_next[s];
+      codes_next[s] = '0;
+      for (int unsigned n = 0; n < 10; n++) if (at[n]) codes_next[s] |= 10'(window >> n);
       has_code_next[s] = detected && locked_next;
     end
   end
@@ -63,7 +62,7 @@ module crosslane_link_align
     has_code <= has_code_next;
     is_first <= is_first_next;
     is_locked <= locked_next;
-    offset <= offset_next;
+    place <= place_next;
     if (detected) last <= word[SYMBOLS-1];
     if (rst) begin
       last <= '0;
@@ -78,19 +77,23 @@ module crosslane_link_align
   lane_symbol_t [SYMBOLS-1:0] symbols_next;
   logic [SYMBOLS-1:0] beginning_next;
 
+  // Each code is looked up at both disparities, beside the others.
   always_comb begin
-    decoded_t found;
-    logic is_right;
+    decoded_t at_minus, at_plus, found;
+    logic is_right, is_plus;
     positive_next  = positive;
     was_comma_next = was_comma;
     for (int unsigned s = 0; s < SYMBOLS; s++) begin
+      at_minus = decoded(codes[s], 1'b0);
+      at_plus = decoded(codes[s], 1'b1);
       // A comma at negative disparity is 0011111.
-      found = decoded(codes[s], is_first[s] ? codes[s][9] : positive_next);
+      is_plus = is_first[s] ? codes[s][9] : positive_next;
+      found = is_plus ? at_plus : at_minus;
       is_right = has_code[s] && !found.code_error && !found.turned_error;
       if (has_code[s]) positive_next = found.positive;
       symbols_next[s].error = !is_right;
       symbols_next[s].control = is_right ? found.control : has_code[s] && found.turned_error;
-      symbols_next[s].value = found.symbol;
+      symbols_next[s].value = at_minus.symbol;
       beginning_next[s] = was_comma_next && is_right && !found.control;
       was_comma_next = is_right && found.control && found.symbol == K_COMMA;
     end

@@ -39,20 +39,22 @@ module crosslane_link_buffers
   (* ram_style = "distributed" *) label_t labels[CHANNELS*CHANNEL_DATAGRAMS];
 
   // --- In ------------------------------------------------------------------------------------
-  logic fits, fits_now;
+  logic fits, fits_now, fits_here;
   logic [9:0] held;
   assign held = delivered[header.channel] - freed[header.channel];
   assign fits_now = held < 10'(CHANNEL_DATAGRAMS);
-  assign has_room = (beat_valid && beat_index == '0) ? fits_now : fits;
+  assign fits_here = (beat_valid && beat_index == '0) ? fits_now : fits;
+  // A datagram has come long after its first beat, and before that of the next.
+  assign has_room = fits;
 
   always_ff @(posedge clk) begin
-    if (beat_valid && has_room) begin
+    if (beat_valid && fits_here) begin
       memory[{header.channel, SLOT_BITS'(delivered[header.channel]), beat_index}] <= beat_data;
       if (beat_index == '0) begin
         labels[{header.channel, SLOT_BITS'(delivered[header.channel])}] <= header.label;
       end
     end
-    fits <= has_room && !rst;
+    fits <= fits_here && !rst;
   end
   logic unused;
   assign unused = &{1'b0, header.number};

@@ -33,7 +33,9 @@ module crosslane_link_columns
   localparam logic [3:0] LAST = 4'(SET_COLUMNS - 1);
 
   // --- What is sent --------------------------------------------------------------------------
-  logic in_set, in_skip, begins, skips, trains, is_drained, waits, takes_end, is_idle_of_end;
+  // Counts are compared a clock ahead.
+  logic in_set, in_skip, begins, skips, trains, is_drained, takes_end, is_idle_of_end;
+  logic skip_due, leads;
   logic [3:0] at, at_now;
   logic [10:0] since_skip;
   logic [3:0] leading;
@@ -41,19 +43,20 @@ module crosslane_link_columns
   logic stage_2;
 
   assign begins = !in_set && !in_skip && end_begins;
-  assign skips = begins && since_skip >= 11'(SKIP_INTERVAL);
+  assign skips = begins && skip_due;
   // Frames that were chosen before the link was lost are finished.
   assign is_drained = idles == 2'(END_CLOCKS);
   assign trains = begins && !skips && !link_up && is_drained;
-  assign waits = begins && link_up && leading != '0;
-  assign takes_end = !in_set && !in_skip && !skips && !trains && !waits;
+  assign takes_end = !in_set && !in_skip
+                     && !(end_begins && (skip_due || (link_up ? leads : is_drained)));
   assign end_ready = takes_end && !rst;
   assign is_idle_of_end = end_begins && end_control[0] && end_symbols[0] == K_IDLE;
   assign at_now = (skips || trains) ? '0 : at;
-  assign stage_2_sent = in_set && at == LAST && stage_2;
 
   always_ff @(posedge clk) begin
-    since_skip <= skips ? 11'd1 : (since_skip == '1) ? since_skip : since_skip + 1'b1;
+    since_skip <= skips ? 11'd1 : since_skip + 1'b1;
+    skip_due <= !skips && (skip_due || since_skip == 11'(SKIP_INTERVAL - 1));
+    stage_2_sent <= in_set && at == LAST - 1'b1 && stage_2;
     at <= at_now + 1'b1;
     if (trains) begin
       in_set  <= 1'b1;
@@ -62,11 +65,14 @@ module crosslane_link_columns
     if (skips) in_skip <= 1'b1;
     else if (at == 4'(SKIP_COLUMNS - 1)) in_skip <= 1'b0;
     if (!link_up) leading <= 4'(LEADING_IDLE_COLUMNS);
-    else if (begins && !skips && leading != '0) leading <= leading - 1'b1;
+    else if (begins && !skips && leads) leading <= leading - 1'b1;
+    leads <= !link_up || (leads && !(begins && !skips && leading == 4'd1));
     if (link_up) idles <= '0;
     else if (takes_end && !is_drained) idles <= is_idle_of_end ? idles + 1'b1 : '0;
     if (rst) begin
       since_skip <= '0;
+      skip_due <= 1'b0;
+      stage_2_sent <= 1'b0;
       in_set <= 1'b0;
       in_skip <= 1'b0;
       idles <= 2'(END_CLOCKS);

@@ -109,23 +109,25 @@ module crosslane_link_deframe
     SET,
     HUNT
   } state_e;
+  // A restart comes late, so it is looked at last: `kept` where it makes no difference.
   state_e kept, state, state_next;
   assign state = restart ? HUNT : kept;
 
   logic [AT_BITS-1:0] at, at_here;  // columns of the frame or set that have come
   logic is_command, is_command_here, begins, in_frame, is_first, is_bad, is_last, is_good;
-  logic is_last_of_frame, is_broken, is_damaged;
+  logic is_last_of_frame, is_broken, is_damaged, begins_kept;
   assign is_last_of_frame = at == (is_command ? AT_BITS'(COMMAND_COLUMNS - 1)
                                               : AT_BITS'(DATAGRAM_COLUMNS - 1));
 
   // A column that begins something, or ought to. Control symbols are bad where there must be data.
   always_comb begin
-    unique case (state)
-      BEGIN:   begins = 1'b1;
-      COMMA:   begins = !here.is_data && !here.is_skip;
-      SKIP:    begins = !here.is_skip;
-      default: begins = here.is_control;  // FRAME, SET, HUNT
+    unique case (kept)
+      BEGIN:   begins_kept = 1'b1;
+      COMMA:   begins_kept = !here.is_data && !here.is_skip;
+      SKIP:    begins_kept = !here.is_skip;
+      default: begins_kept = here.is_control;  // FRAME, SET, HUNT
     endcase
+    begins = restart ? here.is_control : begins_kept;
     is_first = begins && (here.is_data || here.is_command);
     in_frame = is_first || (state == FRAME && !begins);
     is_command_here = is_first ? here.is_command : is_command;
@@ -189,7 +191,7 @@ module crosslane_link_deframe
     if (here_valid) begin
       kept <= state_next;
       // The comma is a set's column 0, so the first of its data is column 1.
-      at <= (state == COMMA && !begins) ? AT_BITS'(2) : at_here + 1'b1;
+      at <= (kept == COMMA && !begins) ? AT_BITS'(2) : at_here + 1'b1;
       is_command <= is_command_here;
       crc <= is_first ? here.crc ^ of_ones : crc_behind;
       if (in_frame) word <= word_next;
@@ -214,7 +216,7 @@ module crosslane_link_deframe
       .clk,
       .rst,
       .valid(here_valid && in_set),
-      .at   ((state == COMMA) ? 4'd1 : 4'(at)),
+      .at   ((kept == COMMA) ? 4'd1 : 4'(at)),
       .symbols(here.symbols),
       .control(here.control),
       .error(here.error),

@@ -62,10 +62,8 @@ module crosslane_link_lanes
 
   // --- Training ------------------------------------------------------------------------------
   logic [2:0] up_for;
-  // The end forgets its time-outs as the link comes up; `up_for` waits for that.
-  assign retrains = retrain || (up_for == '1 && timeouts_in_a_row >= 3'd4);
-  assign link_up  = state == PORT_UP;
-  assign realign  = column_restart || disables;
+  assign link_up = state == PORT_UP;
+  assign realign = column_restart || disables;
 
   crosslane_link_training #(
       .LANES(LANES),
@@ -86,7 +84,12 @@ module crosslane_link_lanes
   always_ff @(posedge clk) begin
     if (!link_up) up_for <= '0;
     else if (up_for != '1) up_for <= up_for + 1'b1;
-    if (rst) up_for <= '0;
+    // The end forgets its time-outs as the link comes up; `up_for` waits for that.
+    retrains <= retrain || (up_for == '1 && timeouts_in_a_row >= 3'd4);
+    if (rst) begin
+      up_for   <= '0;
+      retrains <= 1'b0;
+    end
   end
 
   always_ff @(posedge clk) begin

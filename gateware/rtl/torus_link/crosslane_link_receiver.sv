@@ -119,7 +119,14 @@ module crosslane_link_receiver
   assign next_told = (urgent != '0) ? in_turn(urgent, turns) : in_turn(untold, turns);
   assign first_asked = lowest(ask_now);
   assign whose_turn = turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
-  assign tell_channel = (untold != '0) ? lowest(next_told) : whose_turn;
+  // The lowest of each set is found beside the choice of the set.
+  always_comb begin
+    tell_channel = whose_turn;
+    if (untold != '0) tell_channel = lowest(untold);
+    if ((untold & turns) != '0) tell_channel = lowest(untold & turns);
+    if (urgent != '0) tell_channel = lowest(urgent);
+    if ((urgent & turns) != '0) tell_channel = lowest(urgent & turns);
+  end
   assign told_channel = is_count ? first_asked : tell_channel;
   assign to_confirm = lowest(confirm);
   assign channel = is_confirm ? to_confirm : told_channel;

@@ -76,7 +76,7 @@ module crosslane_link_rows
       end else kind = waits ? IDLE : FRAMES;
     end
   end
-  assign stage_2_sent = kind == SET && set_row == LAST_SET_ROW && at == LAST && stage_2;
+  assign stage_2_sent = kept == SET && set_row_kept == LAST_SET_ROW && at == LAST && stage_2_kept;
 
   // --- Blocks of frames ----------------------------------------------------------------------
   // An idle block takes no more of the end than its idle columns.

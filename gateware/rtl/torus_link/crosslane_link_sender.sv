@@ -44,6 +44,8 @@ module crosslane_link_sender
     output logic     [          1:0]      stale                   // counted
 );
   logic [CHANNELS-1:0][9:0] sent, freed;
+  // Credit of each channel, kept as such. Negative if the other end's buffers have become smaller.
+  logic [CHANNELS-1:0][10:0] left;
   logic [9:0] far;
   logic [6:0] repeat_at;  // datagrams of the retry buffer before the next one to be sent again
   logic restart, armed, came;
@@ -65,10 +67,8 @@ module crosslane_link_sender
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      logic [9:0] held;
-      held = sent[n] - freed[n];
-      credit[n] = (far > held) ? far - held : '0;
-      has_credit[n] = far > held;
+      credit[n] = left[n][10] ? '0 : left[n][9:0];
+      has_credit[n] = !left[n][10] && left[n][9:0] != '0;
     end
   end
 
@@ -147,15 +147,24 @@ module crosslane_link_sender
     end
   end
 
+  // Credit of the command's channel behind it, for both cases.
+  logic [10:0] left_freed;
+  logic frees_some;
+  assign left_freed = left[command.channel] + 11'(ahead);
+  assign frees_some = commands != '0 && !commands[OPERATION_CONFIRM] && is_sent;
+
   // Whether the time has come is worked out a clock ahead.
   assign beyond = now + 1'b1 - deadline;
   always_ff @(posedge clk) begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
       if (take_new && new_chosen[n]) sent[n] <= sent[n] + 1'b1;
-      if (commands != '0 && !commands[OPERATION_CONFIRM] && is_sent
-          && command.channel == 3'(n)) begin
+      if (take_new && new_chosen[n]) left[n] <= left[n] - 1'b1;
+      if (frees_some && command.channel == 3'(n)) begin
         freed[n] <= command.count;
+        left[n]  <= (take_new && new_chosen[n]) ? left_freed - 1'b1 : left_freed;
       end
+      // Neither has a frame been sent or come in this clock.
+      if (comes_up) left[n] <= left[n] + 11'(far_channel_datagrams) - 11'(far);
     end
     if (advances) oldest <= command.number;
     unacknowledged <= unacknowledged_next;
@@ -169,6 +178,7 @@ module crosslane_link_sender
     if (rst) begin
       sent <= '0;
       freed <= '0;
+      left <= '0;
       oldest <= '0;
       unacknowledged <= '0;
       repeat_at <= '0;

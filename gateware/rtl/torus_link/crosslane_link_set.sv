@@ -28,7 +28,7 @@ module crosslane_link_set
   localparam logic [3:0] CONTENT_TO = 4'd11;
   localparam logic [3:0] LAST = 4'(SET_COLUMNS - 1);
 
-  logic [LANES-1:0][31:0] crc, crc_next;
+  logic [LANES-1:0][31:0] crc, crc_begun, crc_behind, crc_next;
   logic is_bad, bad_next, is_last, is_content;
   // Columns 2 to 11 of lane 0, as they come.
   logic [79:0] content;
@@ -36,12 +36,20 @@ module crosslane_link_set
 
   // The CRC is compared as it comes, least byte first.
   assign is_content = at <= CONTENT_TO;
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_lane
+    assign crc_begun[lane] = (at == FIRST) ? CRC_OF_COMMA : crc[lane];
+    crosslane_link_crc #(
+        .BYTES(1)
+    ) crc_of_symbol (
+        .crc   (crc_begun[lane]),
+        .data  (symbols[lane]),
+        .behind(crc_behind[lane])
+    );
+  end
   always_comb begin
     bad_next = (at != FIRST && is_bad) || (control | error) != '0;
     for (int unsigned lane = 0; lane < LANES; lane++) begin
-      logic [31:0] begun;
-      begun = (at == FIRST) ? CRC_OF_COMMA : crc[lane];
-      crc_next[lane] = is_content ? crc_step(begun, symbols[lane]) : crc[lane] >> 8;
+      crc_next[lane] = is_content ? crc_behind[lane] : crc[lane] >> 8;
       bad_next |= !is_content && symbols[lane] != ~crc[lane][7:0];
       bad_next |= at inside {[SAME_FROM : SAME_TO]} && symbols[lane] != symbols[0];
     end

@@ -31,8 +31,8 @@ module crosslane_link_set_symbols
   endfunction
 
   logic [15:0] session_now, seen_now;
-  logic [31:0] crc;
-  logic [ 7:0] value;
+  logic [31:0] crc, crc_behind;
+  logic [7:0] value;
   always_comb begin
     unique case (at)
       4'd2: value = LINK_VERSION;
@@ -53,12 +53,19 @@ module crosslane_link_set_symbols
     endcase
   end
 
+  crosslane_link_crc #(
+      .BYTES(1)
+  ) crc_of_value (
+      .crc,
+      .data  (value),
+      .behind(crc_behind)
+  );
   always_ff @(posedge clk) begin
     if (begins) begin
       session_now <= session;
       seen_now <= session_seen;
       crc <= crc_step('1, K_COMMA);
-    end else if (at < CRC_AT) crc <= crc_step(crc, value);
+    end else if (at < CRC_AT) crc <= crc_behind;
   end
 
   for (genvar lane = 0; lane < LANES; lane++) begin : g_lane

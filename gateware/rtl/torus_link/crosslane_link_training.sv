@@ -4,7 +4,8 @@
 // `BringUp` of crate `torus-link` (docs/torus-link.md, Bring-up and loss).
 //
 // Within a clock: software and time-outs first, then a set that has been sent, the column that has
-// come, and what it ended.
+// come, and what it ended. All are looked at side by side; where two of them meet, the earlier one is
+// part of the later one's condition.
 
 module crosslane_link_training
   import crosslane_link_pkg::*;
@@ -57,174 +58,208 @@ module crosslane_link_training
     logic [15:0] far_session;     // that the link has been up with, 0: none
     logic [9:0]  far_datagrams;
   } training_t;
+  training_t now, next;
+  progress_t count, count_next;
+  port_state_e state_next;
+  assign count = now.progress;
 
-  function automatic training_t entered(training_t was, port_state_e next);
-    training_t t;
-    t = was;
-    t.state = next;
-    t.progress = '0;
-    return t;
-  endfunction
+  // --- Software, and a set that has been sent ------------------------------------------------
+  // A disabled port has no counts, so it aligns from its first clock on like any other.
+  logic is_up, is_aligning, is_confirming, is_sent_by_now, knows_all, up_by_sent, stays_up;
+  assign disables = now.state != PORT_DISABLED && !enable;
+  assign is_up = now.state == PORT_UP;
+  assign is_aligning = now.state == PORT_ALIGN || now.state == PORT_DISABLED;
+  assign is_confirming = now.state == PORT_CONFIRM;
+  // Counts stop at a power of two, which is their highest bit.
+  assign knows_all = count.knowing_sets[$clog2(GOOD_SETS)];
+  assign is_sent_by_now = count.sent_sets[$clog2(
+      SENT_SETS
+  )] || (stage_2_sent && count.sent_sets == 5'(SENT_SETS - 1));
+  assign up_by_sent = is_confirming && stage_2_sent && knows_all && is_sent_by_now;
 
-  function automatic training_t retrained(training_t was);
-    training_t t;
-    t = was;
-    if (t.state == PORT_UP) begin
-      t = entered(t, PORT_ALIGN);
-      t.lost = 1'b1;
-      t.seen = '0;
-    end
-    return t;
-  endfunction
-
-  // Up, once the other end is known to be ready or to follow.
-  function automatic training_t up_if_known(training_t was);
-    training_t t;
-    logic is_known, is_up_there;
-    t = was;
-    is_known = t.progress.knowing_sets == 4'(GOOD_SETS) && t.progress.sent_sets == 5'(SENT_SETS);
-    is_up_there = t.progress.knowing_sets != '0
-                  && t.progress.idle_in_a_row == 3'(FOLLOWING_IDLE_COLUMNS);
-    if (t.state == PORT_CONFIRM && t.seen != '0 && (is_known || is_up_there)) begin
-      t = entered(t, PORT_UP);
-      t.far_session = t.seen;
-      t.far_datagrams = t.seen_datagrams;
-    end
-    return t;
-  endfunction
-
-  // --- A column, before what it ended --------------------------------------------------------
-  function automatic training_t column_counted(training_t was, logic is_whole);
-    training_t t;
-    t = was;
-    if (t.state == PORT_UP) begin
-      if (is_whole) t.progress.errors = t.progress.errors - 7'(t.progress.errors != '0);
-      else if (t.progress.errors >= 7'(ERROR_LIMIT - ERROR_WEIGHT)) t = retrained(t);
-      else t.progress.errors = t.progress.errors + 7'(ERROR_WEIGHT);
-    end else if (t.state == PORT_ALIGN || t.state == PORT_CONFIRM) begin
-      if (t.state == PORT_CONFIRM && t.progress.columns_in_state == COLUMNS_END)
-        t = entered(t, PORT_ALIGN);
-      else begin
-        if (t.progress.columns_in_state != COLUMNS_END)
-          t.progress.columns_in_state = t.progress.columns_in_state + 11'(STEP);
-        t.progress.columns_since_good = t.progress.columns_since_good + 7'(STEP);
-        // It has come round: alignment begins anew, and the link cannot come up without it.
-        if (t.progress.columns_since_good == '0) begin
-          t.progress.good_sets = '0;
-          t.progress.knowing_sets = '0;
-        end
-      end
-    end
-    return t;
-  endfunction
+  // --- The column, before what it ended ------------------------------------------------------
+  logic is_wrong, expires, is_last_of_round, comes_round, counts_columns;
+  // Worked out a clock ahead: no more columns may follow in this state, or without a good set.
+  logic state_ends, round_ends;
+  assign is_wrong = counts && !(present && whole);
+  assign expires = is_confirming && counts && state_ends && !up_by_sent;
+  assign is_last_of_round = counts && round_ends;
+  // Alignment begins anew, and the link cannot come up without it.
+  assign comes_round = is_last_of_round && (is_aligning || (is_confirming && !state_ends))
+                       && !up_by_sent;
+  assign restart = comes_round && enable;
+  assign counts_columns = counts
+                          && (is_aligning || (is_confirming && !up_by_sent) || (is_up && retrain));
 
   // --- A good set ----------------------------------------------------------------------------
-  function automatic logic fits(training_set_t s, logic [15:0] far_session);
-    logic unused;
-    unused = &{1'b0, s.seen, s.stage};
-    return s.version == LINK_VERSION && s.lanes == 8'(LANES) && s.is_in_order && s.is_long == LONG
-        && s.channel_datagrams != '0 && s.channel_datagrams <= MAX_CHANNEL_DATAGRAMS
-        && s.session != '0 && (far_session == '0 || far_session == s.session);
+  logic is_fit, is_far, is_seen, knows_me, does_fit, is_stranger, fails, fits, switches, takes;
+  // It stands for some clocks before it counts, so it is looked at a clock ahead. Of the sessions none
+  // that counts here changes between: a port that is up or confirms has seen one, and one that is
+  // disabled knows none.
+  always_ff @(posedge clk) begin
+    is_fit <= set.version == LINK_VERSION && set.lanes == 8'(LANES)
+                  && set.is_in_order && set.is_long == LONG && set.channel_datagrams != '0
+                  && set.channel_datagrams <= MAX_CHANNEL_DATAGRAMS && set.session != '0;
+    is_far <= now.far_session == '0 || now.far_session == set.session;
+    is_seen <= now.seen == set.session;
+    knows_me <= set.stage == 8'd2 && set.seen == now.session;
+  end
+  // The far end of a link that is up, or comes up in this clock, is the one that was seen.
+  assign does_fit = is_fit && ((is_up || up_by_sent) ? is_seen
+                               : is_far || now.state == PORT_DISABLED);
+  assign is_stranger = events.set_good && !(does_fit && knows_me);
+  assign fits = events.set_good && does_fit;
+  assign takes = fits && !stays_up;
+  assign switches = fits && now.seen != '0 && !is_seen && (is_aligning || is_confirming);
+  assign fails = events.set_good && !does_fit && count.misfits == 2'(MISFITS - 1)
+                 && !up_by_sent && !expires;
+
+  // --- Loss ----------------------------------------------------------------------------------
+  logic is_damaged_once, is_damaged_twice, drops;
+  assign is_damaged_once = events.broken || events.damaged;
+  assign is_damaged_twice = events.broken && events.damaged;
+  // A link that comes up in this clock has counted nothing, so only a set can end it.
+  assign drops = (is_up && retrain)
+                 || (is_up && is_wrong && count.errors >= 7'(ERROR_LIMIT - ERROR_WEIGHT))
+                 || (is_up && is_damaged_once
+                     && count.damaged_in_a_row == 5'(DAMAGED_FRAMES - 1))
+                 || (is_up && is_damaged_twice
+                     && count.damaged_in_a_row == 5'(DAMAGED_FRAMES - 2))
+                 || (is_up && events.comma && !events.comma_whole
+                     && count.skewed == 2'(SKEWED_SETS - 1))
+                 || ((is_up || up_by_sent) && is_stranger);
+  assign stays_up = (is_up || up_by_sent) && !drops;
+
+  // --- Coming up -----------------------------------------------------------------------------
+  // The count of idle columns is short of its end, or the link would have come up with the last.
+  logic up_by_idle, up_by_set, confirms, clears;
+  assign up_by_idle = is_confirming && events.idle && !events.broken && count.knowing_sets != '0
+                      && count.idle_in_a_row >= 3'(FOLLOWING_IDLE_COLUMNS - 1)
+                      && !up_by_sent && !expires && !is_last_of_round;
+  assign up_by_set = is_confirming && fits && is_seen && knows_me && is_sent_by_now
+                     && count.knowing_sets >= 4'(GOOD_SETS - 1)
+                     && !up_by_sent && !expires && !is_last_of_round;
+  assign confirms = is_aligning && fits && !switches && !is_last_of_round
+                    && count.good_sets == 4'(GOOD_SETS - 1);
+  // Counts begin anew.
+  assign clears = up_by_sent || up_by_idle || up_by_set || confirms || expires || switches || fails;
+
+  // --- Counts --------------------------------------------------------------------------------
+  function automatic logic [3:0] one_more(logic [3:0] sets);
+    return (sets == 4'(GOOD_SETS)) ? sets : sets + 1'b1;
   endfunction
 
-  function automatic training_t set_taken(training_t was, training_set_t s);
-    training_t t;
-    logic knows_me, does_fit;
-    t = was;
-    knows_me = s.stage == 8'd2 && s.seen == t.session;
-    does_fit = fits(s, t.far_session);
-    t.progress.columns_since_good = '0;
-    if (t.state == PORT_UP && knows_me && does_fit) return t;
-    t = retrained(t);
-    if (!does_fit) begin
-      t.progress.misfits++;
-      if (t.progress.misfits == 2'(MISFITS)) t = entered(t, PORT_FAILED);
-      return t;
-    end
-    t.progress.misfits = '0;
-    if (t.seen != '0 && t.seen != s.session) t = entered(t, PORT_ALIGN);
-    t.seen = s.session;
-    t.seen_datagrams = 10'(s.channel_datagrams);
-    if (t.progress.good_sets != 4'(GOOD_SETS)) t.progress.good_sets++;
-    if (t.state == PORT_ALIGN && t.progress.good_sets == 4'(GOOD_SETS))
-      t = entered(t, PORT_CONFIRM);
-    else if (t.state == PORT_CONFIRM && knows_me) begin
-      if (t.progress.knowing_sets != 4'(GOOD_SETS)) t.progress.knowing_sets++;
-      t = up_if_known(t);
-    end
-    return t;
-  endfunction
-
-  // --- What a column ended -------------------------------------------------------------------
-  function automatic training_t frame_taken(training_t was, logic is_good);
-    training_t t;
-    t = was;
-    t.progress.idle_in_a_row = '0;
-    if (t.state == PORT_UP) begin
-      if (is_good) t.progress.damaged_in_a_row = '0;
-      else if (t.progress.damaged_in_a_row == 5'(DAMAGED_FRAMES - 1)) t = retrained(t);
-      else t.progress.damaged_in_a_row++;
-    end
-    return t;
-  endfunction
-
-  function automatic training_t comma_taken(training_t was, logic is_whole);
-    training_t t;
-    t = was;
-    t.progress.idle_in_a_row = '0;
-    if (t.state == PORT_UP) begin
-      if (is_whole) t.progress.skewed = '0;
-      else if (t.progress.skewed == 2'(SKEWED_SETS - 1)) t = retrained(t);
-      else t.progress.skewed++;
-    end
-    return t;
-  endfunction
-
-  // --- A clock -------------------------------------------------------------------------------
-  training_t now, next;
-  logic is_training;
+  logic [3:0] good_sets, knowing_sets;
+  logic [2:0] idle_in_a_row;
+  // Before the set, or the idle column, that has come.
+  assign good_sets = (clears || comes_round) ? '0 : count.good_sets;
+  assign knowing_sets = (clears || comes_round) ? '0 : count.knowing_sets;
+  assign idle_in_a_row = (clears || drops || events.broken) ? '0 : count.idle_in_a_row;
 
   always_comb begin
-    next = now;
-    next.lost = 1'b0;
-    disables = now.state != PORT_DISABLED && !enable;
-    if (disables) begin
-      next = entered(next, PORT_DISABLED);
-      next.session = (now.session == '1) ? 16'd1 : now.session + 1'b1;
-      next.far_session = '0;
-      next.seen = '0;
-    end else if (now.state == PORT_DISABLED && enable) next = entered(next, PORT_ALIGN);
-    if (retrain) next = retrained(next);
-    if (stage_2_sent && next.state == PORT_CONFIRM) begin
-      if (next.progress.sent_sets != 5'(SENT_SETS)) next.progress.sent_sets++;
-      next = up_if_known(next);
+    count_next = count;
+
+    count_next.good_sets = good_sets;
+    if (takes && !confirms && !up_by_set) count_next.good_sets = one_more(good_sets);
+    count_next.knowing_sets = knowing_sets;
+    if (is_confirming && fits && knows_me && !clears)
+      count_next.knowing_sets = one_more(knowing_sets);
+    if (is_confirming && stage_2_sent && count.sent_sets != 5'(SENT_SETS))
+      count_next.sent_sets = count.sent_sets + 1'b1;
+    if (clears) count_next.sent_sets = '0;
+
+    count_next.idle_in_a_row = idle_in_a_row;
+    if (events.idle) begin
+      if (idle_in_a_row != 3'(FOLLOWING_IDLE_COLUMNS))
+        count_next.idle_in_a_row = idle_in_a_row + 1'b1;
+      if (up_by_idle) count_next.idle_in_a_row = '0;
     end
-    is_training = next.state == PORT_ALIGN || next.state == PORT_CONFIRM;
-    restart = is_training && counts
-              && next.progress.columns_since_good == 7'(ALIGN_COLUMNS - STEP)
-              && !(next.state == PORT_CONFIRM
-                   && next.progress.columns_in_state == COLUMNS_END);
-    if (next.state != PORT_DISABLED && next.state != PORT_FAILED) begin
-      if (counts) next = column_counted(next, present && whole);
-      if (events.broken) next = frame_taken(next, 1'b0);
-      if (events.idle) begin
-        if (next.progress.idle_in_a_row != 3'(FOLLOWING_IDLE_COLUMNS))
-          next.progress.idle_in_a_row++;
-        next = up_if_known(next);
+    if (events.frame || events.damaged || events.comma || events.set_bad || events.set_good)
+      count_next.idle_in_a_row = '0;
+
+    if (events.set_good) count_next.misfits = 2'(!does_fit && !fails);
+    else if (clears) count_next.misfits = '0;
+
+    if (counts_columns && !state_ends)
+      count_next.columns_in_state = count.columns_in_state + 11'(STEP);
+    if (counts_columns) count_next.columns_since_good = count.columns_since_good + 7'(STEP);
+    if (clears) count_next.columns_in_state = '0;
+    if (clears || events.set_good) count_next.columns_since_good = '0;
+
+    // While up.
+    if (is_wrong) count_next.errors = count.errors + 7'(ERROR_WEIGHT);
+    else if (counts && count.errors != '0) count_next.errors = count.errors - 1'b1;
+    if (events.comma) count_next.skewed = events.comma_whole ? '0 : count.skewed + 1'b1;
+    if (events.frame) count_next.damaged_in_a_row = '0;
+    else if (is_damaged_twice) count_next.damaged_in_a_row = count.damaged_in_a_row + 5'd2;
+    else if (is_damaged_once) count_next.damaged_in_a_row = count.damaged_in_a_row + 1'b1;
+    if (!stays_up) begin
+      count_next.errors = '0;
+      count_next.skewed = '0;
+      count_next.damaged_in_a_row = '0;
+    end
+
+    if (!enable || now.state == PORT_FAILED) count_next = '0;
+  end
+
+  // --- State ---------------------------------------------------------------------------------
+  always_comb begin
+    state_next = now.state;
+    unique case (now.state)
+      PORT_DISABLED: state_next = PORT_ALIGN;
+      PORT_ALIGN: begin
+        if (fails) state_next = PORT_FAILED;
+        else if (confirms) state_next = PORT_CONFIRM;
       end
-      if (events.frame || events.damaged) next = frame_taken(next, events.frame);
-      if (events.comma) next = comma_taken(next, events.comma_whole);
-      if (events.set_bad) next.progress.idle_in_a_row = '0;
-      if (events.set_good) begin
-        next.progress.idle_in_a_row = '0;
-        next = set_taken(next, set);
+      PORT_CONFIRM: begin
+        if (fails) state_next = PORT_FAILED;
+        else if (drops || expires || switches) state_next = PORT_ALIGN;
+        else if (up_by_sent || up_by_idle || up_by_set) state_next = PORT_UP;
       end
+      PORT_UP: if (drops) state_next = PORT_ALIGN;
+      default: state_next = now.state;  // FAILED
+    endcase
+    if (!enable) state_next = PORT_DISABLED;
+  end
+
+  always_comb begin
+    next.state = state_next;
+    next.progress = count_next;
+    next.lost = drops && enable;
+    next.session = now.session;
+    next.seen = now.seen;
+    next.seen_datagrams = now.seen_datagrams;
+    next.far_session = now.far_session;
+    next.far_datagrams = now.far_datagrams;
+    if (up_by_sent || up_by_idle || up_by_set) begin
+      next.far_session   = now.seen;
+      next.far_datagrams = up_by_set ? 10'(set.channel_datagrams) : now.seen_datagrams;
+    end
+    if (drops) next.seen = '0;
+    if (takes && now.state != PORT_FAILED) begin
+      next.seen = set.session;
+      next.seen_datagrams = 10'(set.channel_datagrams);
+    end
+    if (!enable) begin
+      if (disables) next.session = (now.session == '1) ? 16'd1 : now.session + 1'b1;
+      next.seen = '0;
+      next.seen_datagrams = now.seen_datagrams;
+      next.far_session = '0;
+      next.far_datagrams = now.far_datagrams;
     end
   end
 
+  localparam logic [6:0] ROUND_END = 7'(ALIGN_COLUMNS - STEP);
   always_ff @(posedge clk) begin
     now <= next;
+    if (clears || !enable) state_ends <= 1'b0;
+    else if (counts_columns && !state_ends)
+      state_ends <= count.columns_in_state == COLUMNS_END - 11'(STEP);
+    if (clears || events.set_good || !enable) round_ends <= 1'b0;
+    else if (counts_columns) round_ends <= count.columns_since_good == ROUND_END - 7'(STEP);
     if (rst) begin
+      state_ends <= 1'b0;
+      round_ends <= 1'b0;
       now <= '0;
       now.session <= (first_session == '0) ? 16'd1 : first_session;
     end
