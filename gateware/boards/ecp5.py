@@ -35,7 +35,7 @@ SEED = 1
 LINK = "crosslane_evn_link"
 # Modules of the recovered clock, which has half the frequency. They are mapped by themselves: the
 # mapper knows no clocks, and makes all that it maps at once smaller until it is as slow as the
-# longest path. With these beside it the link itself had 13 levels of LUTs in place of 10.
+# longest path. With these beside it the paths of the link itself become longer.
 APART = " ".join(f"crosslane_link_{name}$*" for name in ("deskew", "turns", "line_test"))
 SYNTHESISE_LINK = (
     f"setattr -mod -set keep_hierarchy 1 {APART}; flatten; "
