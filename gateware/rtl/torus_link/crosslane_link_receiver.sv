@@ -116,9 +116,9 @@ module crosslane_link_receiver
   end
 
   // Those that are urgent are untold, too. If there is none, the one whose turn it is.
-  assign next_told = (urgent != '0) ? in_turn(urgent, turns) : in_turn(untold, turns);
+  assign next_told   = (urgent != '0) ? in_turn(urgent, turns) : in_turn(untold, turns);
   assign first_asked = lowest(ask_now);
-  assign whose_turn = turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
+  assign whose_turn  = turns & ~(turns << 1) | set_t'(!turns[CHANNELS-1]);
   // The lowest of each set is found beside the choice of the set.
   always_comb begin
     tell_channel = whose_turn;

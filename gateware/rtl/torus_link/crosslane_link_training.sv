@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// States of training: from alignment to a link that is up, and back when it is lost. Line by line as
-// `BringUp` of crate `torus-link` (docs/torus-link.md, Bring-up and loss).
+// States of training: from alignment to a link that is up, and back when it is lost, as `BringUp` of
+// crate `torus-link` has them (docs/torus-link.md, Bring-up and loss).
 //
 // Within a clock: software and time-outs first, then a set that has been sent, the column that has
 // come, and what it ended. All are looked at side by side; where two of them meet, the earlier one is
