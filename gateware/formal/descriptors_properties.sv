@@ -144,6 +144,7 @@ module descriptors_properties
       .descriptor_valid,
       .descriptor_ready,
       .descriptor,
+      .descriptor_to_card(),
       .descriptor_inline,
       .inline_data,
       .posted(),

@@ -102,8 +102,6 @@ package crosslane_pkg;
     // Of packet mode; left out where a channel has none.
     logic        end_of_packet;   // H2C: the last byte ends a packet
     logic [15:0] user;            // its tuser
-    // Left out, too, where a channel does not copy within the card's memory.
-    logic        to_card;         // C2H: `address` is one of the card's memory
     error_e      error;
     logic [63:0] address;
     logic [63:0] card;            // address in the card's memory; 0 for streams
@@ -116,7 +114,6 @@ package crosslane_pkg;
   } descriptor_t;
 
   localparam int unsigned DESCRIPTOR_PACKET_BITS = 17;
-  localparam int unsigned DESCRIPTOR_COPY_BITS = 1;
 
   // Copies within the card's memory, as their channel sees them.
   typedef struct packed {

@@ -62,6 +62,7 @@ module crosslane_descriptors
     output logic descriptor_valid,
     input logic descriptor_ready,
     output descriptor_t descriptor,
+    output logic descriptor_to_card,  // HAS_COPY: `address` is one of the card's memory
     output logic descriptor_inline,  // its data are inline_data
     output logic [8*INLINE_BYTES-1:0] inline_data,
     output logic posted,  // descriptors are posted that it has not taken up
@@ -277,7 +278,6 @@ module crosslane_descriptors
      ring_descriptor.send_interrupt} = fetched_data[162:160];
     ring_descriptor.end_of_packet = HAS_PACKETS && fetched_data[164];
     ring_descriptor.user = HAS_PACKETS ? fetched_data[191:176] : '0;
-    ring_descriptor.to_card = HAS_COPY && fetched_data[163];
     if (!HAS_COPY && fetched_data[163]) ring_descriptor.error = ERROR_BAD_DESCRIPTOR;
   end
 
@@ -355,9 +355,9 @@ module crosslane_descriptors
   end
 
   // --- Queue ---------------------------------------------------------------------------------
-  localparam int unsigned LEFT_OUT = HAS_PACKETS ? 0 :
-      HAS_COPY ? DESCRIPTOR_PACKET_BITS : DESCRIPTOR_PACKET_BITS + DESCRIPTOR_COPY_BITS;
-  localparam int unsigned QUEUE_BITS = $bits(descriptor_t) - LEFT_OUT;
+  localparam int unsigned QUEUE_BITS = $bits(
+      descriptor_t
+  ) - (HAS_PACKETS ? 0 : DESCRIPTOR_PACKET_BITS);
   // verilator lint_off UNUSEDSIGNAL
   descriptor_t queue_descriptor;  // with bits that the queue leaves out
   // verilator lint_on UNUSEDSIGNAL
@@ -388,6 +388,26 @@ module crosslane_descriptors
     else if (push_command) queue_descriptor = command_descriptor;
     else if (push_line) queue_descriptor = line_descriptor;
     else queue_descriptor = fault_descriptor;
+  end
+
+  if (HAS_COPY) begin : g_copy
+    crosslane_fifo #(
+        .WIDTH(1),
+        .DEPTH(DEPTH),
+        .REGISTERED(1)
+    ) copies (
+        .clk,
+        .rst(rst || settings.restart || stopped),
+        .s_valid(queue_valid),
+        .s_ready(),
+        .s_data(push_ring && fetched_data[163]),
+        .m_valid(),
+        .m_ready(descriptor_ready),
+        .m_data(descriptor_to_card),
+        .count()
+    );
+  end else begin : g_no_copy
+    assign descriptor_to_card = 1'b0;
   end
 
   crosslane_fifo #(

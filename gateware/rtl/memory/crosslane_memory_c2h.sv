@@ -22,6 +22,9 @@ module crosslane_memory_c2h
     input logic s_descriptor_valid,
     output logic s_descriptor_ready,
     input descriptor_t s_descriptor,
+    // verilator lint_off UNUSEDSIGNAL
+    input logic s_to_card,  // its address is one of the card's memory
+    // verilator lint_on UNUSEDSIGNAL
     output logic m_descriptor_valid,
     input logic m_descriptor_ready,
     output descriptor_t m_descriptor,
@@ -69,7 +72,17 @@ module crosslane_memory_c2h
     // verilator lint_on UNUSEDSIGNAL
 );
   logic read_ready, read_valid, read_failed, in_memory, offers;
-  logic is_copy, copy_takes, copy_ready, clearing, read_move, read_take, copy_move, copy_take;
+  logic
+      to_card,
+      is_copy,
+      copy_takes,
+      read_taken,
+      copy_ready,
+      clearing,
+      read_move,
+      read_take,
+      copy_move,
+      copy_take;
   logic [5:0] read_take_back, copy_take_back;
   logic [6:0] read_take_bytes, copy_take_bytes;
   logic [15:0] read_available;
@@ -77,16 +90,17 @@ module crosslane_memory_c2h
   descriptor_t read_descriptor;
 
   // A copy of no bytes, or without leave to be bus master, is the channel's: it stops there.
-  assign is_copy = COPIES && read_descriptor.to_card && read_descriptor.error == ERROR_NONE &&
+  assign is_copy = COPIES && to_card && read_descriptor.error == ERROR_NONE &&
       read_descriptor.bytes != '0 && bus_master;
 
+  assign read_taken = enable && (is_copy ? copy_takes : m_descriptor_ready && !copies.open);
   assign copy_takes = read_valid && is_copy && enable && channel_waits && copy_ready;
 
   assign s_descriptor_ready = enable ? read_ready && !clearing : m_descriptor_ready;
   assign m_descriptor_valid = enable ? read_valid && !is_copy && !copies.open : s_descriptor_valid;
   always_comb begin
     m_descriptor = enable ? read_descriptor : s_descriptor;
-    if (COPIES && !enable && s_descriptor.to_card) m_descriptor.error = ERROR_BAD_DESCRIPTOR;
+    if (COPIES && !enable && s_to_card) m_descriptor.error = ERROR_BAD_DESCRIPTOR;
   end
 
   assign s_feed_take = m_feed_take && !in_memory;
@@ -123,7 +137,7 @@ module crosslane_memory_c2h
       .s_descriptor_valid(s_descriptor_valid && enable && !clearing),
       .s_descriptor_ready(read_ready),
       .m_descriptor_valid(read_valid),
-      .m_descriptor_ready(enable && (is_copy ? copy_takes : m_descriptor_ready && !copies.open)),
+      .m_descriptor_ready(read_taken),
       .m_descriptor(read_descriptor),
       .feed_available(read_available),
       .feed_move(read_move),
@@ -135,6 +149,22 @@ module crosslane_memory_c2h
   );
 
   if (COPIES) begin : g_copy
+    // Beside the descriptors that are read ahead.
+    crosslane_fifo #(
+        .WIDTH(1),
+        .DEPTH(8)
+    ) copies_read (
+        .clk,
+        .rst(rst || forget),
+        .s_valid(s_descriptor_valid && s_descriptor_ready && enable),
+        .s_ready(),
+        .s_data(s_to_card),
+        .m_valid(),
+        .m_ready(read_valid && read_taken),
+        .m_data(to_card),
+        .count()
+    );
+
     crosslane_memory_copy #(
         .DATA_BITS(DATA_BITS),
         .ADDRESS_BITS(ADDRESS_BITS)
@@ -154,6 +184,7 @@ module crosslane_memory_c2h
     );
   end else begin : g_no_copy
     assign copies = '0;
+    assign to_card = 1'b0;
     assign {copy_ready, copy_move, copy_take, copy_take_back, copy_take_bytes} = '0;
     assign {m_axi_awvalid, m_axi_awaddr, m_axi_awlen, m_axi_wvalid, m_axi_wdata} = '0;
     assign {m_axi_wstrb, m_axi_wlast, m_axi_bready} = '0;

@@ -157,6 +157,7 @@ module crosslane_h2c_channel
       .descriptor_valid,
       .descriptor_ready,
       .descriptor,
+      .descriptor_to_card(),
       .descriptor_inline,
       .inline_data,
       .posted,

@@ -105,6 +105,9 @@ module crosslane_write_channel
 );
   localparam bit COPIES = MEMORY && COPY && KIND == KIND_C2H;
   logic descriptor_valid, descriptor_ready, posted, line_taken;
+  // verilator lint_off UNUSEDSIGNAL
+  logic descriptor_to_card;
+  // verilator lint_on UNUSEDSIGNAL
   descriptor_t descriptor;
   logic [31:0] fetched, pushed, pushes_dropped;
   channel_readings_t channel_readings;
@@ -154,6 +157,7 @@ module crosslane_write_channel
       .descriptor_valid,
       .descriptor_ready,
       .descriptor,
+      .descriptor_to_card,
       .descriptor_inline(),
       .inline_data(),
       .posted,
@@ -192,6 +196,7 @@ module crosslane_write_channel
         .s_descriptor_valid(descriptor_valid),
         .s_descriptor_ready(descriptor_ready),
         .s_descriptor(descriptor),
+        .s_to_card(descriptor_to_card),
         .m_descriptor_valid(own_descriptor_valid),
         .m_descriptor_ready(own_descriptor_ready),
         .m_descriptor(own_descriptor),

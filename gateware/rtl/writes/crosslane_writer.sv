@@ -389,10 +389,8 @@ module crosslane_writer
   assign copies_open = COPIES && copies.open;
   assign fault_error = link_fault ? ERROR_LINK_DOWN : copy_fault ? ERROR_CARD_MEMORY :
                        out.chunk.error;
-  always_comb begin
-    if (copy_fault && !link_fault) fault_address = copies.failed_address;
-    else fault_address = is_empty ? '0 : out.chunk.address;
-  end
+  assign fault_address = (copy_fault && !link_fault) ? copies.failed_address :
+                         is_empty ? 64'd0 : out.chunk.address;
 
   crosslane_channel_state #(
       .KIND(KIND)
