@@ -5,6 +5,7 @@ root complex, with memory of a client's.
 
 import os
 import random
+from abc import ABC, abstractmethod
 
 import boards
 from board_s7_bench import fill_vectors
@@ -58,7 +59,7 @@ class HostMemory:
             self.host.memory.store(address, data)
 
 
-class RootedHost(OnClientsMemory):
+class RootedHost(OnClientsMemory, ABC):
     """A host that finds the card by its configuration space, as a Bus of engine_host too. A bench
     of a core gives it the core's ports, its device and its reset."""
 
@@ -77,17 +78,17 @@ class RootedHost(OnClientsMemory):
         self.device = None
         self._next_free = 0
 
+    @abstractmethod
     def make_device(self):
         """The core's device, with its MSI-X capability as the board's settings have it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def serial_number(self) -> int:
         """The serial number that the core shows."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def begun(self) -> None:
         """Waits until the core is out of reset."""
-        raise NotImplementedError
 
     async def start(self):
         """Clock, reset, enumeration by the root complex, and what firmware sets."""

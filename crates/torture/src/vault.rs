@@ -180,15 +180,15 @@ impl Vault {
         Ok(content)
     }
 
-    /// Makes the transfers of a batch, or gives them up in the middle. Returns for each how many of
-    /// its bytes were moved, if it has ended.
+    /// Makes the transfers of a batch, or gives them up in the middle. Returns the end of each; none
+    /// if nothing was posted.
     async fn batch(
         &mut self,
         channel: &mut Channel,
         buffer: &Buffer,
         pieces: &[Piece],
         data: &[u8],
-    ) -> Result<Vec<Result<usize, String>>, String> {
+    ) -> Result<Vec<Result<(), String>>, String> {
         let deadline = self.world.bus.now() + SPAN;
         let part = |slot: &Range<usize>| slot.start as u64..slot.end as u64;
         let transfers: Vec<Transfer> = pieces
@@ -210,7 +210,7 @@ impl Vault {
                 Transfer { target, level: CompletionLevel::Visible, deadline }
             })
             .collect();
-        // What is not known to have arrived is not known at all.
+        // A byte that is not known to have arrived is not known at all.
         let sources = self.card.clone();
         for piece in pieces {
             if let Some(target) = piece.target() {
@@ -234,7 +234,7 @@ impl Vault {
         let mut outcomes = Vec::new();
         for (piece, ticket) in pieces.iter().zip(tickets) {
             let (moved, outcome) = match channel.wait(ticket).await {
-                Ok(done) => (done.bytes as usize, Ok(done.bytes as usize)),
+                Ok(done) => (done.bytes as usize, Ok(())),
                 Err(error) => (error.moved_bytes as usize, Err(error.to_string())),
             };
             check!(Check::Whole, moved <= piece.bytes(), "{moved} B were moved by {piece:?}");
@@ -259,7 +259,7 @@ impl Vault {
         &mut self,
         buffer: &Buffer,
         pieces: &[Piece],
-        outcomes: &[Result<usize, String>],
+        outcomes: &[Result<(), String>],
         begun: Picoseconds,
     ) -> Result<(), String> {
         let mut found = vec![0; BUFFER_BYTES as usize];
@@ -277,7 +277,7 @@ impl Vault {
                 self.words += slot.len() as u64 / 4;
             }
         }
-        if matches!(pieces[0], Piece::FromCard { .. } | Piece::Copy { .. }) {
+        if !matches!(pieces[0], Piece::ToCard { .. }) {
             wrong += found[at..].iter().filter(|&&byte| byte != GUARD).count();
         }
         let is_known = self.world.has(self.touches, begun, Fault::loses_writes);

@@ -89,7 +89,7 @@ module crosslane_memory_copy
       .descriptor_ready(jobs_ready),
       .descriptor_card(descriptor.address),
       .descriptor_bytes(descriptor.bytes),
-      // What has been read and is not written is told apart by `starved`.
+      // `starved` tells of data that have been read and are not written.
       .arrived_valid(written_valid),
       .arrived_bytes(written_bytes),
       .failed_valid(1'b0),

@@ -54,8 +54,8 @@ module crosslane_writer
     // verilator lint_on UNUSEDSIGNAL
     input logic feed_failed,  // level: no more data come into the feed
     output logic feed_generated,  // take the generator's data, whatever the source
-    // Copies: `waits` is for one, that it would take up a descriptor and has none. Without COPIES
-    // unused.
+    // Copies, and for them whether it would take up a descriptor and has none. Unused without
+    // COPIES.
     output logic waits_for_work,
     // verilator lint_off UNUSEDSIGNAL
     input copies_t copies,

@@ -62,8 +62,6 @@ pub enum Where {
     Minimal,
     /// `pciebench:crosslane`, as shipped, whose engine has a push aperture.
     Pushing,
-    /// `kc705:crosslane`, as shipped, whose card has memory.
-    Memory,
 }
 
 impl Where {
@@ -71,7 +69,7 @@ impl Where {
     /// side, after it on the other.
     pub fn skp_ps(self) -> i64 {
         let (generation, width) = match self {
-            Self::Rosta | Self::Buffer | Self::Memory => (Generation::Gen2, 4),
+            Self::Rosta | Self::Buffer => (Generation::Gen2, 4),
             Self::Minimal => (Generation::Gen3, 4),
             Self::Pushing => (Generation::Gen3, 8),
         };
@@ -262,7 +260,6 @@ impl Workload {
             Where::Rosta | Where::Buffer => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
             Where::Minimal => ("minimal", &["card0"][..]),
             Where::Pushing => ("pciebench:crosslane", &["nfp"][..]),
-            Where::Memory => ("kc705:crosslane", &["kc705"][..]),
         };
         let mut lab = open(lab).unwrap().with_engines(kind);
         if self.place != Where::Minimal {
