@@ -180,8 +180,8 @@ impl Vault {
         Ok(content)
     }
 
-    /// Makes the transfers of a batch, or gives them up in the middle. Returns the end of each; none
-    /// if nothing was posted.
+    /// Makes the transfers of a batch, or gives them up in the middle. Returns the end of each, or
+    /// none if nothing was posted.
     async fn batch(
         &mut self,
         channel: &mut Channel,
