@@ -15,6 +15,7 @@ use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::halo_command::HaloArguments;
 use crate::items::ItemsArguments;
+use crate::link_command::LinkArguments;
 use crate::manual_command::ManualArguments;
 use crate::merge_command::MergeArguments;
 use crate::nget_command::NgetArguments;
@@ -101,9 +102,9 @@ Examples:
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
   crosslane bench p2p --help
 
-`mmio` needs a memory card, `nget` and `halo` need network processors, `traffic` runs between any
-endpoints of a lab; all others need a DMA engine. All but `traffic` go through the driver, and
-all but `traffic` also run on cards outside a lab (--device).")]
+`mmio` needs a memory card, `nget`, `halo` and `link` need network processors, `traffic` runs
+between any endpoints of a lab; all others need a DMA engine. All but `traffic` go through the
+driver, and all but `traffic` also run on cards outside a lab (--device).")]
     Bench {
         #[command(subcommand)]
         command: BenchCommand,
@@ -302,6 +303,8 @@ pub enum BenchCommand {
     Nget(Box<NgetArguments>),
     /// Nearest-neighbour exchange of a lattice in a torus of network processors
     Halo(Box<HaloArguments>),
+    /// Test of the cables of a torus by generators and checkers: errors, retries, margins
+    Link(Box<LinkArguments>),
     /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
     Sweep(Box<SweepArguments>),
     /// Time of one small operation, from the call to the data, and its parts

@@ -169,7 +169,7 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     arguments.engines.not_of_cards()?;
-    let sizes = sizes(arguments, names.len())?;
+    let sizes = torus_of_cards(arguments.nodes.as_ref(), names.len())?;
     let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names, None)?;
     let bus = session.bus();
@@ -184,11 +184,13 @@ fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
     })
 }
 
-/// Returns the sizes of the torus that the cards make.
-fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>> {
+/// Returns the sizes of the torus that the cards make: those of `--nodes`, if there are any.
+///
+/// # Errors
+/// Fewer than two cards, or sizes of another number of nodes.
+pub fn torus_of_cards(wanted: Option<&Tori>, cards: usize) -> Result<Vec<u16>> {
     let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
-    let tori = arguments.nodes.as_ref().map(|nodes| &nodes.0[..]);
-    match tori {
+    match wanted.map(|nodes| &nodes.0[..]) {
         _ if cards < 2 => Err(usage("--device: a torus has two nodes at least")),
         None => Ok(Tori::even(cards as u32)),
         Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),

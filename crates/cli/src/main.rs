@@ -21,6 +21,7 @@ mod http;
 mod interrupt;
 mod items;
 mod lab_command;
+mod link_command;
 mod manual_command;
 mod merge_command;
 mod mmio_command;
@@ -132,6 +133,7 @@ fn bench(command: &BenchCommand) -> Result<()> {
         BenchCommand::Mmio(arguments) => mmio_command::run(arguments),
         BenchCommand::Nget(arguments) => nget_command::run(arguments),
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
+        BenchCommand::Link(arguments) => link_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Operations(arguments) => operations_command::run(arguments),
         BenchCommand::Overhead(arguments) => overhead_command::run(arguments),

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use crosslane::pcie::units::Picoseconds;
 
 /// Words of an option: each with its help and its value.
 pub type Words<T> = [(&'static str, &'static str, T)];
@@ -39,6 +40,27 @@ where
     }
 }
 
+/// Longest time of [`parse_time`].
+pub const MAX_TIME: Picoseconds = Picoseconds::from_secs(100);
+
+/// Reads a time as `100us`, `2ms` or `1s`, up to [`MAX_TIME`].
+pub fn parse_time(text: &str) -> Result<Picoseconds, String> {
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit_ps = match &text[number.len()..] {
+        "ns" => Some(1_000_u64),
+        "us" => Some(1_000_000),
+        "ms" => Some(1_000_000_000),
+        "s" => Some(1_000_000_000_000),
+        _ => None,
+    };
+    let is_whole = number.chars().all(|digit| digit.is_ascii_digit());
+    let number = number.parse::<u64>().ok().filter(|number| is_whole && *number > 0);
+    let time = unit_ps.zip(number).and_then(|(unit, number)| number.checked_mul(unit));
+    time.map(Picoseconds)
+        .filter(|time| *time <= MAX_TIME)
+        .ok_or_else(|| format!("{text} is not a time up to 100 s, such as 100us, 2ms or 1s"))
+}
+
 /// Reads a constant of the lab and its values, as `PATH=1,2,3`.
 pub fn parse_constant(text: &str) -> Result<(String, Vec<f64>), String> {
     let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
@@ -70,6 +92,17 @@ mod tests {
         }
         assert_eq!(parse_setting("part.a.b=2.5"), Ok(("part.a.b".to_owned(), 2.5)));
         assert!(parse_setting("part.a.b=1,2").is_err());
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        for (text, ps) in [("7ns", 7e3), ("100us", 1e8), ("2ms", 2e9), ("100s", 1e14)] {
+            assert_eq!(parse_time(text), Ok(Picoseconds(ps as u64)), "{text}");
+        }
+        for text in ["", "s", "5", "0us", "-1us", "1.5us", "101s", "99999999999999999999s", "1 s"] {
+            let error = format!("{text} is not a time up to 100 s, such as 100us, 2ms or 1s");
+            assert_eq!(parse_time(text), Err(error));
+        }
     }
 
     #[test]

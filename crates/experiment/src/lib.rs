@@ -4,8 +4,8 @@
 //!
 //! Read first: [`Workload`], transfers by the driver; [`Scenario`], a run in a lab of
 //! [engines](EngineWork), [generic requesters](TrafficWork), [stores](StoreWork), [gets](GetWork),
-//! or [exchanges](HaloOptions), and [`TwoNodes`], of a bridge; [`Measured`], the measurement of a
-//! transfer; [`sweep`] and [`fit`], over many runs.
+//! [exchanges](HaloOptions) or [tests of torus links](SoakOptions), and [`TwoNodes`], of a bridge;
+//! [`Measured`], the measurement of a transfer; [`sweep`] and [`fit`], over many runs.
 //!
 //! A workload needs opened [`Device`](crosslane_driver::Device)s and nothing else; it claims
 //! channel 0 of the kinds that it uses and gives them back. Runs in a lab are
@@ -23,6 +23,7 @@ mod error;
 pub mod fit;
 mod halo;
 mod latency;
+mod link_soak;
 mod measured;
 mod mmio;
 mod neighbour;
@@ -62,6 +63,7 @@ pub use error::{ExperimentError, Result};
 pub use halo::lattice::{self, Lattice};
 pub use halo::{HaloMeasured, HaloNode, HaloOptions, HaloOutcome, Tori, halo_on};
 pub use latency::{RoundTrips, latency};
+pub use link_soak::{EndSoaked, SoakOptions, SoakOutcome, soak_links, soak_on};
 pub use measured::{DataErrors, HardwareTime, Measured, Measuring, Verified};
 pub use mmio::{MmioMeasured, MmioOptions, Program, StoreWork, mmio};
 pub use neighbour::{OneWay, OneWayOptions, SendWay, one_way};

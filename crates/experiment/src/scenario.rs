@@ -25,7 +25,8 @@ pub struct Scenario<W> {
     pub lab: Arc<Lab>,
     /// The work: [`EngineWork`](crate::EngineWork), [`TrafficWork`](crate::TrafficWork),
     /// [`StoreWork`](crate::StoreWork), [`GetWork`](crate::GetWork),
-    /// [`HaloOptions`](crate::HaloOptions) or [`BridgeWork`](crate::BridgeWork).
+    /// [`HaloOptions`](crate::HaloOptions), [`SoakOptions`](crate::SoakOptions) or
+    /// [`BridgeWork`](crate::BridgeWork).
     pub work: W,
     /// Random seed.
     pub seed: u64,

@@ -61,6 +61,7 @@ details! {
     traffic: Traffic, "the generated traffic";
     gets: Gets, "the gets of a network processor";
     exchange: Exchange, "the exchanges of a halo";
+    soak: LinkSoak, "the test of a torus link";
     stores: Stores, "the stores of a processor";
 }
 
@@ -113,6 +114,8 @@ pub enum Detail {
     Gets(Gets),
     /// Exchanges of a halo.
     Exchange(Exchange),
+    /// Test of a torus link, as one of its ends saw it.
+    LinkSoak(Box<LinkSoak>),
     /// Stores of a processor.
     Stores(Stores),
     /// Details of a benchmark that this version does not know.
@@ -316,6 +319,62 @@ pub struct Exchange {
     /// Rate that the link of a host allows; in a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_rate_bytes_per_second: Option<f64>,
+}
+
+/// Test of a torus link with generator and checker, as one of its ends saw it. Counters are those
+/// of this end, over the test.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkSoak {
+    /// The network processor.
+    pub node: String,
+    /// Number of the link.
+    pub link: u8,
+    /// The network processor at the other end of the cable.
+    pub far_node: String,
+    /// Number of its link.
+    pub far_link: u8,
+    /// State of the link at the end: `up` if all is well.
+    pub state: String,
+    /// Lanes.
+    pub lanes: u8,
+    /// Line bits per second of each lane.
+    pub lane_bits_per_second: u64,
+    /// Duration of the test, nanoseconds.
+    pub elapsed_ns: f64,
+    /// Datagrams that the generator has sent from here.
+    pub sent: u64,
+    /// Datagrams of the other end that the checker here found right.
+    pub right: u64,
+    /// Datagrams of the other end that the checker here found wrong.
+    pub wrong: u64,
+    /// Datagrams that the other end has sent and that did not come.
+    pub lost: u64,
+    /// Payload of the datagrams that came, as a share of the line bits.
+    pub share_of_line: f64,
+    /// The same as a share of the payload that a direction alone can carry; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_of_payload_rate: Option<f64>,
+    /// Datagrams sent again.
+    pub repeated: u64,
+    /// Damaged frames received.
+    pub damaged: u64,
+    /// NACK commands sent.
+    pub nacks: u64,
+    /// RESTART commands sent.
+    pub restarts: u64,
+    /// Time-outs of the oldest unacknowledged datagram.
+    pub timeouts: u64,
+    /// Trainings since the device's reset.
+    pub trainings: u64,
+    /// Times that the link has gone down during the test.
+    pub losses: u64,
+    /// Line bits that passed during the test.
+    pub line_bits: f64,
+    /// Damaged frames for each line bit: about the rate of wrong bits while that is low.
+    pub damage_per_bit: f64,
+    /// Bound of the rate of wrong bits, with a confidence of 95 %, if nothing was damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bit_error_rate_below: Option<f64>,
 }
 
 /// Stores of a processor into a device.

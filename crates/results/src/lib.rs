@@ -57,8 +57,8 @@ pub use explanation::{
 };
 pub use fit::{BAD_RESIDUAL, Fit, FitResidual, Fits};
 pub use flow::{
-    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Latencies, PlanSummary, ReceiveQueue,
-    Stores, Traffic, Transfers, WritesByLength,
+    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Latencies, LinkSoak, PlanSummary,
+    ReceiveQueue, Stores, Traffic, Transfers, WritesByLength,
 };
 pub use lab::{
     ImportedEndpoint, ImportedPart, LabCheck, LabConstant, LabConstants, LabFileCheck, LabImport,

@@ -74,8 +74,8 @@ mod operation;
 
 pub use coordinates::{Coordinates, Direction, Peer};
 pub use crosslane_driver::network_processor::{
-    Buffers, Ended, LinkCounters, LinkState, Modes, NetworkError, NetworkFault, Requests,
-    TorusDimension,
+    Buffers, Ended, LinkCounters, LinkState, LinkStatus, Modes, NetworkError, NetworkFault,
+    Requests, TorusDimension,
 };
 pub use error::TorusError;
 pub use node::{Begun, Message, Node, NodeOptions};

@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 174] = [
+const REFUSED: [&str; 180] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -127,6 +127,12 @@ const REFUSED: [&str; 174] = [
     "bench halo --trace-hash --json",
     "bench halo --lattice 4x4",
     "bench halo --nodes 4 --site-bytes 6",
+    "bench link --lab rosta",
+    "bench link --time 5",
+    "bench link --bit-error-rate 0.5",
+    "bench link --datagrams 5 --retrains 1",
+    "bench link --device vfio-user:a",
+    "bench link --device lab:torus --open",
     // The bridge.
     "bridge put nowhere 127.0.0.1:1/fpga0",
     "bridge put nowhere 127.0.0.1:1",

@@ -65,10 +65,11 @@ pub fn run(arguments: &str) -> Run {
 }
 
 fn without_search(arguments: &str) -> String {
-    // Gets have no such search.
+    // Network processors have that search only if they are asked for it.
+    let asks = ["bench nget", "bench halo", "bench link"];
     let is_searching = arguments.starts_with("bench ")
         && arguments.contains("--lab")
-        && !arguments.starts_with("bench nget");
+        && !asks.iter().any(|bench| arguments.starts_with(bench));
     format!("{arguments}{}", if is_searching { " --no-why" } else { "" })
 }
 

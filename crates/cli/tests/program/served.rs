@@ -174,6 +174,13 @@ fn gets_of_served_network_processors() {
     assert_eq!(checked, (&(2 * 3).into(), &0.into(), &(64 * 64).into()), "{halo}");
     let arguments = "bench halo --open --lattice 2x4x4x4 --exchanges 1";
     served.see_page(arguments, "served_halo_page", &["buffers compared"]);
+    let links = served.json("bench link --open --datagrams 100");
+    for end in links["scenarios"][0]["flows"].as_array().unwrap() {
+        assert_eq!((&end["wrong"], &end["lost"]), (&0.into(), &0.into()), "{end}");
+        assert!(end["right"].as_u64() >= Some(100), "{end}");
+    }
+    let arguments = "bench link --open --datagrams 100";
+    served.see_page(arguments, "served_link_page", &["Torus links under test"]);
     let [first, _] = &served.cards;
     let modes = run_as_written(&format!("bench nget --device {first} --requests uncached"));
     assert!(modes.code == 0 && modes.stdout.contains("user, uncached, poll"), "{modes:?}");
@@ -185,6 +192,7 @@ fn a_lab_is_a_device_everywhere() {
         ("bench mmio --no-why -i 16", "aws-f1"),
         ("bench nget --size 64 -k 20", "nget"),
         ("bench halo --nodes 2 --exchanges 1", "torus"),
+        ("bench link --nodes 2 --time 10us", "torus"),
         ("bench sweep --size 1K --iterations 4", "kc705"),
         ("bench traffic --no-why --flow kc705:host:write:4K --operations 20", "kc705"),
         ("bench write --no-why --size 4K --iterations 4", "kc705:crosslane"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `bench nget` and `bench halo`, as the program shows them.
+//! `bench nget`, `bench halo` and `bench link`, as the program shows them.
 
-use crate::run::{folder, json_of, run_well, stdout_as_written as stdout_of};
+use crate::run::{folder, json_of, number, run_well, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -79,4 +79,80 @@ fn iterations_have_one_name_everywhere() {
     let traffic = "bench traffic --lab rosta --flow fpga1:host:write:4K";
     let page = stdout_of(&format!("{traffic} --iterations 20"));
     assert_eq!(stdout_of(&format!("{traffic} --operations 20")), page);
+}
+
+/// Returns the ends of `bench link`, of which nothing may be wrong or lost.
+#[track_caller]
+fn ends(arguments: &str) -> Vec<serde_json::Value> {
+    let json = json_of(&format!("bench link {arguments} --json"));
+    let ends = json["scenarios"][0]["flows"].as_array().unwrap().clone();
+    for end in &ends {
+        assert_eq!(
+            (&end["state"], &end["wrong"], &end["lost"]),
+            (&"up".into(), &0.into(), &0.into())
+        );
+        let far =
+            ends.iter().find(|it| it["node"] == end["far_node"] && it["link"] == end["far_link"]);
+        // All that one end has sent was right at the other.
+        assert_eq!(far.unwrap()["sent"], end["right"], "{end}");
+    }
+    ends
+}
+
+/// Full both ways: 74.6 % of the line (`docs/torus-link.md`, *Budget*).
+#[test]
+fn cables_under_test_are_full_and_clean() {
+    let nget = ends("--time 100us");
+    assert_eq!(nget.len(), 2);
+    let torus = ends("--lab torus --nodes 2x2 --datagrams 1000");
+    assert_eq!(torus.len(), 4 * 4);
+    for end in nget.iter().chain(&torus) {
+        let share = number(&end["share_of_line"]);
+        assert!((0.74..0.75).contains(&share), "{end}");
+        for count in ["repeated", "damaged", "nacks", "restarts", "timeouts", "losses"] {
+            assert_eq!(end[count], 0, "{count}: {end}");
+        }
+        assert!(number(&end["right"]) >= 1000.0, "{end}");
+        // Three in as many bits as went by.
+        let excluded = number(&end["bit_error_rate_below"]) * number(&end["line_bits"]);
+        assert!((2.9..3.1).contains(&excluded), "{end}");
+    }
+    let page = stdout_of("bench link --time 20us");
+    assert_eq!(page.lines().filter(|line| line.contains(" link 0  ")).count(), 2, "{page}");
+    assert!(page.contains(" datagrams came, and were right"), "{page}");
+}
+
+#[test]
+fn damage_and_losses_are_counted_and_made_good() {
+    for end in ends("--bit-error-rate 2e-6 --time 1ms") {
+        let rate = number(&end["damage_per_bit"]);
+        assert!((1e-6..4e-6).contains(&rate), "{end}");
+        // Each damaged frame is asked for once, and what was on its way comes again.
+        let count = |name: &str| number(&end[name]);
+        assert!(count("damaged") > 20.0 && count("repeated") > count("damaged"), "{end}");
+        assert!(count("nacks") > 0.0 && count("restarts") > 0.0, "{end}");
+        assert_eq!(end.get("bit_error_rate_below"), None, "{end}");
+    }
+    for end in ends("--retrains 2 --time 400us") {
+        assert_eq!((&end["losses"], &end["trainings"]), (&2.into(), &3.into()), "{end}");
+        // Each takes the 100 us of `bring_up_ns`.
+        assert!((0.3..0.5).contains(&number(&end["share_of_line"])), "{end}");
+    }
+}
+
+/// Runs are compared as those of other benchmarks are.
+#[test]
+fn two_tests_of_a_cable_can_be_compared() {
+    let folder = folder("two_tests_of_a_cable_can_be_compared");
+    let files = [("a", "0"), ("b", "1e-5")].map(|(name, rate)| {
+        let arguments = format!("bench link --bit-error-rate {rate} --json");
+        let path = folder.join(format!("{name}.json"));
+        std::fs::write(&path, stdout_of(&arguments)).unwrap();
+        path.display().to_string()
+    });
+    let page = stdout_of(&format!("compare {} {}", files[0], files[1]));
+    assert!(page.contains("fpga1 link 0 <- fpga2 link 1") && page.contains("MB/s"), "{page}");
+    let page = stdout_of("bench link --bit-error-rate 1e-5 --time 50us --why");
+    let words = "bottleneck: the cables of the torus, x4 at 5.0 Gb/s";
+    assert!(page.contains(words) && page.contains("bit errors on the cables"), "{page}");
 }

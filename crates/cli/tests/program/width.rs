@@ -5,7 +5,7 @@ use crate::device::{machine_that_binds, on_machine};
 use crate::run::{Run, command, folder, stdout_of};
 
 /// Commands that end soon, of every kind that prints tables or sentences.
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 39] = [
     "topo rosta",
     "topo torus",
     "topo nget",
@@ -25,6 +25,7 @@ const COMMANDS: [&str; 38] = [
     "bench mmio --lab aws-f1 --all --no-why --passes 1",
     "bench nget --size 1K..2K --iterations 20",
     "bench halo --nodes 2..4",
+    "bench link --bit-error-rate 1e-5",
     "bench sweep --lab kc705 --link 1x1,2x4 --size 1K..4K",
     "bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K",
     "bench traffic --lab pciebench --flow nfp:host:read:64..256 --operations 100",
@@ -76,9 +77,9 @@ fn every_line_fits_80_columns() {
 fn help_pages_fill_80_columns() {
     let page = printed("bench --help", "80");
     assert_fits("bench --help", &page);
-    let sentences = "\n`mmio` needs a memory card, `nget` and `halo` need network processors, \
-                     `traffic`\nruns between any endpoints of a lab; all others need a DMA engine. \
-                     All but\n";
+    let sentences = "\n`mmio` needs a memory card, `nget`, `halo` and `link` need network \
+                     processors,\n`traffic` runs between any endpoints of a lab; all others need a \
+                     DMA engine. All\nbut `traffic`";
     assert!(page.contains(sentences), "{page}");
 }
 

@@ -13,6 +13,8 @@ use super::error::{NetworkError, NetworkFault};
 use super::{FIRST_LOOK, LONGEST_LOOK, NetworkProcessor};
 use crate::error::Result;
 
+/// Unit of a lane's rate in the status register, bits per second.
+const LANE_RATE_UNIT: u64 = 500_000_000;
 /// Most nodes of a torus: node numbers have 16 bits.
 const MAX_NODES: u32 = 1 << 16;
 
@@ -34,6 +36,26 @@ pub(super) struct TorusPlace {
     pub own: u16,
     /// Number of nodes in the torus.
     pub nodes: u32,
+}
+
+/// State of a link, and its lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// State.
+    pub state: LinkState,
+    /// Lanes; 0 without a cable.
+    pub lanes: u8,
+    /// Line bits per second of each lane; 0 without a cable.
+    pub lane_bits_per_second: u64,
+    /// Datagrams of each channel that the other end has room for; 0 unless the link is up.
+    pub far_datagrams: u16,
+}
+
+impl LinkStatus {
+    /// Returns the rate of line bits in each direction, all lanes.
+    pub const fn line_bits_per_second(&self) -> u64 {
+        self.lanes as u64 * self.lane_bits_per_second
+    }
 }
 
 /// Counters of a link since the device's reset; they wrap at 2^32.
@@ -129,11 +151,25 @@ impl NetworkProcessor {
     /// # Errors
     /// No such link, no answer, or a state that the register map does not define.
     pub async fn link_state(&self, link: u8) -> Result<LinkState> {
-        let register = self.link_register(link, torus_link::STATUS)?;
-        let bits = status::STATE.get(self.read_raw(register).await?);
-        LinkState::from_bits(bits).ok_or_else(|| {
+        Ok(self.link_status(link).await?.state)
+    }
+
+    /// Reads the state of a link, its lanes and the room at the other end.
+    ///
+    /// # Errors
+    /// No such link, no answer, or a state that the register map does not define.
+    pub async fn link_status(&self, link: u8) -> Result<LinkStatus> {
+        let word = self.read_raw(self.link_register(link, torus_link::STATUS)?).await?;
+        let bits = status::STATE.get(word);
+        let state = LinkState::from_bits(bits).ok_or_else(|| {
             let problem = format!("link {link} is in state {bits}, which means nothing");
             self.shared.access.refused(Failed, problem)
+        })?;
+        Ok(LinkStatus {
+            state,
+            lanes: status::LANES.get(word) as u8,
+            lane_bits_per_second: u64::from(status::LANE_RATE.get(word)) * LANE_RATE_UNIT,
+            far_datagrams: status::FAR_ROOM.get(word) as u16,
         })
     }
 

@@ -19,6 +19,7 @@ use crate::error::{ExperimentError, Result};
 use crate::pattern::{WORD_BYTES, pattern_bytes};
 use lattice::{DIMENSIONS, Lattice};
 pub use run::{HaloOutcome, halo_on};
+pub(crate) use run::{place_among, place_in};
 pub use tori::Tori;
 
 /// Channel that faces are sent on.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crosslane_driver::network_processor::{Modes, TorusDimension};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_host::{AnyBus, ErrorKind, lock};
-use crosslane_lab::file::HostBuffers;
+use crosslane_lab::file::{HostBuffers, TorusInstance};
 use crosslane_lab::parts::{Carrier, TraceHash, TraceHasher};
 use crosslane_lab::{
     CheckedRun, Division, Ending, Lab, Part, Progress, RunError, Simulation, Stuck, WhyStuck,
@@ -305,12 +305,7 @@ impl Scenario<HaloOptions> {
 
     /// Returns the place of a node in the torus.
     fn place(&self, number: u16) -> Coordinates {
-        let torus = &self.lab.file().tori[0].torus;
-        let positions = torus.position(number);
-        let dimensions = torus.dimensions().iter().zip(positions).map(|(dimension, position)| {
-            TorusDimension { size: dimension.size, position, is_open: !dimension.wraps }
-        });
-        Coordinates::new(&dimensions.collect::<Vec<_>>())
+        place_in(&self.lab.file().tori[0], number)
     }
 
     /// Returns the payload that the link of the first node carries in writes to its host.
@@ -335,6 +330,26 @@ impl Scenario<HaloOptions> {
     }
 }
 
+/// Returns the place of a node in the torus of a lab.
+pub(crate) fn place_in(torus: &TorusInstance, number: u16) -> Coordinates {
+    let torus = &torus.torus;
+    let dimensions = torus.dimensions().iter().zip(torus.position(number));
+    let dimensions = dimensions.map(|(dimension, position)| TorusDimension {
+        size: dimension.size,
+        position,
+        is_open: !dimension.wraps,
+    });
+    Coordinates::new(&dimensions.collect::<Vec<_>>())
+}
+
+/// Returns the place of a card in the torus that cards make.
+pub(crate) fn place_among(number: u16, sizes: &[u16], is_open: bool) -> Coordinates {
+    let closed = Coordinates::of_node(number, sizes);
+    let dimensions = closed.dimensions().iter();
+    let dimensions = dimensions.map(|dimension| TorusDimension { is_open, ..*dimension });
+    Coordinates::new(&dimensions.collect::<Vec<_>>())
+}
+
 /// Returns the measurements of all nodes in order.
 fn in_order(division: &Division, parts: Vec<Vec<HaloMeasured>>) -> Vec<HaloMeasured> {
     let numbers = division.parts().iter().flat_map(Part::nodes);
@@ -356,12 +371,7 @@ pub async fn halo_on(
     is_open: bool,
     options: HaloOptions,
 ) -> Result<HaloOutcome> {
-    let place = |number| {
-        let closed = Coordinates::of_node(number, sizes);
-        let dimensions = closed.dimensions().iter();
-        let dimensions = dimensions.map(|dimension| TorusDimension { is_open, ..*dimension });
-        Coordinates::new(&dimensions.collect::<Vec<_>>())
-    };
+    let place = |number| place_among(number, sizes, is_open);
     let mut opened = Vec::new();
     for (number, &(name, modes)) in (0..).zip(nodes) {
         let node_options = NodeOptions::default().with_modes(modes);

@@ -3,7 +3,9 @@
 //! their cables, and the choices of their driver.
 
 use crosslane_driver::network_processor::{Buffers, Requests};
-use crosslane_experiment::{GetWork, HaloOptions, MAX_IN_FLIGHT, NgetOptions, Scenario};
+use crosslane_experiment::{
+    GetWork, HaloOptions, MAX_IN_FLIGHT, NgetOptions, Scenario, SoakOptions,
+};
 use crosslane_fabric::parameters::Parameters;
 use crosslane_host::{Mapping, Waiting};
 use crosslane_results::LimitKind;
@@ -67,6 +69,23 @@ impl Explainable for HaloOptions {
         let ways = network_ways(&scenario.lab, scenario.seed, &nodes, (true, true))?;
         let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
         processors_of(&mut spots);
+        cables(&mut spots);
+        Ok(levers_of(spots))
+    }
+}
+
+impl Explainable for SoakOptions {
+    /// A test is as long as it is: nothing is shortened.
+    fn shortened(scenario: &Scenario<Self>) -> Vec<Short<Scenario<Self>>> {
+        vec![(scenario.clone(), None)]
+    }
+
+    /// Nothing but the cables limits it: generators and checkers are within the links.
+    fn levers(scenario: &Scenario<Self>, first: &Scenario<Self>) -> Levers<Self> {
+        let nodes = scenario.lab.file().tori.iter().flat_map(|torus| &torus.nodes);
+        let nodes: Vec<&str> = nodes.map(String::as_str).collect();
+        let ways = network_ways(&scenario.lab, scenario.seed, &nodes, (true, true))?;
+        let mut spots = Spots::of(&scenario.lab, &first.lab, &ways);
         cables(&mut spots);
         Ok(levers_of(spots))
     }

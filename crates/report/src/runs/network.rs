@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use crosslane_results::quantity::{megabytes, microseconds};
-use crosslane_results::{Bench, Exchange, Flow, Gets, Platform};
+use crosslane_results::quantity::{megabytes, microseconds, percent};
+use crosslane_results::{Bench, Exchange, Flow, Gets, LinkSoak, Platform};
 
 use crate::page::{Block, Section};
 use crate::plot::{Axis, Plot, Scale, Series};
@@ -66,6 +66,49 @@ pub fn card_table(bench: &Bench) -> Table {
         ]
     }
     Table::of(&fields(), &halos(bench))
+}
+
+/// Returns the tests of links, an end of a cable each.
+pub fn soaks(bench: &Bench) -> Vec<&LinkSoak> {
+    bench.flows().filter_map(Flow::soak).collect()
+}
+
+/// Formats the rate of wrong bits: an estimate, or a bound if nothing was damaged.
+fn bit_errors(end: &LinkSoak) -> String {
+    match end.bit_error_rate_below {
+        Some(bound) => format!("< {bound:.1e}"),
+        None => format!("{:.1e}", end.damage_per_bit),
+    }
+}
+
+/// Returns a table of the tests of links, a row for each end of each cable.
+pub fn soak_table(bench: &Bench) -> Table {
+    let fields: [Field<&LinkSoak>; 17] = [
+        ("end", |end| format!("{} link {}", end.node, end.link)),
+        ("from", |end| format!("{} link {}", end.far_node, end.far_link)),
+        ("state", |end| end.state.clone()),
+        ("lanes:", |end| end.lanes.to_string()),
+        ("sent:", |end| end.sent.to_string()),
+        ("right:", |end| end.right.to_string()),
+        ("wrong:", |end| end.wrong.to_string()),
+        ("lost:", |end| end.lost.to_string()),
+        ("of the line %:", |end| percent(end.share_of_line)),
+        ("repeated:", |end| end.repeated.to_string()),
+        ("damaged:", |end| end.damaged.to_string()),
+        ("NACKs:", |end| end.nacks.to_string()),
+        ("restarts:", |end| end.restarts.to_string()),
+        ("time-outs:", |end| end.timeouts.to_string()),
+        ("trainings:", |end| end.trainings.to_string()),
+        ("losses:", |end| end.losses.to_string()),
+        ("errors a bit:", |end| bit_errors(end)),
+    ];
+    Table::of(&fields, &soaks(bench))
+}
+
+/// Returns the section of a page on tests of links.
+pub fn soak_section(bench: &Bench) -> Section {
+    let blocks = vec![Block::Table(soak_table(bench))];
+    Section { title: "Torus links under test".to_owned(), blocks }
 }
 
 /// Returns the section of a page on gets: duration and rate, with a curve for each node, modes and

@@ -72,6 +72,7 @@ fn of_detail(bench: &Bench) -> Option<Vec<Section>> {
         Detail::Stores(_) => rows_page::stores_section(bench),
         Detail::Gets(_) => network::gets_section(bench),
         Detail::Exchange(_) => network::halo_section(bench),
+        Detail::LinkSoak(_) => network::soak_section(bench),
         _ => return None,
     }])
 }

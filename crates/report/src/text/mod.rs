@@ -46,6 +46,7 @@ pub fn text(outcome: &Outcome, notes: Notes<'_>, columns: Columns) -> String {
             Some(Detail::Stores(_)) => rows::stores(bench, notes, columns),
             Some(Detail::Gets(_)) => network::gets(bench, columns),
             Some(Detail::Exchange(_)) => network::exchanges(bench, notes, columns),
+            Some(Detail::LinkSoak(_)) => network::soaks(bench, columns),
             _ => flows::transfers(bench, notes, columns),
         },
         Outcome::Overhead(run) => rows::overhead(run, columns),

@@ -2,11 +2,11 @@
 //! Gets of network processors, and exchanges of a halo between the nodes of a torus.
 
 use crosslane_results::quantity::{megabytes, microseconds, percent};
-use crosslane_results::{Bench, Flow, Gets, Platform};
+use crosslane_results::{Bench, Flow, Gets, LinkSoak, Platform};
 
 use super::why::{last_block, push_bottlenecks};
 use super::{Columns, Notes};
-use crate::runs::network::{self, Halo, card_table, halos, share};
+use crate::runs::network::{self, Halo, card_table, halos, share, soak_table};
 use crate::runs::run_page::{BINARY_RATE, BYTES, IN_FLIGHT, LESS_DLLPS, RATE, SHARE, times};
 use crate::table::{Field, Table, or_none};
 
@@ -14,6 +14,11 @@ use crate::table::{Field, Table, or_none};
 const SPARE_OF_GETS: [&str; 10] = [
     "average", "max", "MiB/s", "completions B", "p99", "typical", "K", "ceiling MB/s", "us each",
     "M",
+];
+/// Columns of tests of links that a narrow terminal leaves out, the least important first.
+const SPARE_OF_SOAKS: [&str; 9] = [
+    "lanes", "time-outs", "trainings", "from", "NACKs", "restarts", "sent", "losses",
+    "errors a bit",
 ];
 /// Columns of exchanges that a narrow terminal leaves out, the least important first.
 const SPARE_OF_HALO: [&str; 4] =
@@ -121,4 +126,30 @@ pub fn exchanges(bench: &Bench, notes: Notes<'_>, columns: Columns) -> String {
     let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
     let (lab, details) = (bench.platform.name(), notes.details);
     format!("lab {lab}, simulated time\n{rates}\n{table}{details}{why}")
+}
+
+/// Formats tests of links.
+pub fn soaks(bench: &Bench, columns: Columns) -> String {
+    let ends = network::soaks(bench);
+    let place = match &bench.platform {
+        Platform::Lab { .. } => format!("lab {}, simulated time", bench.platform.name()),
+        Platform::Cards { .. } => "times are this machine's".to_owned(),
+    };
+    let elapsed_ns = ends.iter().map(|end| end.elapsed_ns).fold(0.0, f64::max);
+    let sum = |count: fn(&LinkSoak) -> u64| ends.iter().map(|end| count(end)).sum::<u64>();
+    let verdict = match (sum(|end| end.wrong), sum(|end| end.lost)) {
+        (0, 0) => format!("all {} datagrams came, and were right", sum(|end| end.right)),
+        (wrong, lost) => format!("{wrong} datagrams were WRONG, {lost} were LOST"),
+    };
+    let limit = ends.iter().find_map(|end| {
+        let of_line = end.share_of_line / end.share_of_payload_rate?;
+        Some(format!("a direction alone carries {} % of the line as payload\n", percent(of_line)))
+    });
+    let table = soak_table(bench).least_first(&SPARE_OF_SOAKS);
+    let (table, why) = (table.to_text(columns.tables), last_block(&bench.scenarios));
+    format!(
+        "{place}; {} us of generators and checkers at both ends; {verdict}\n{}\n{table}{why}",
+        microseconds((elapsed_ns * 1e3).round() as u64),
+        limit.unwrap_or_default()
+    )
 }

@@ -168,6 +168,32 @@ fn gets_of_network_processors_reach_the_ceiling() {
     assert_eq!((flow["gets_compared"].as_u64(), flow["gets_wrong"].as_u64()), (Some(8), Some(0)));
 }
 
+/// Cables of gateware are as full as the model's; wrong bits and a loss are made good.
+#[test]
+fn cables_of_gateware_are_tested() {
+    let ends = |arguments: &str| {
+        let scenario = scenario_on_gateware(&format!("bench link {arguments}"));
+        let ends = scenario["flows"].as_array().unwrap().clone();
+        assert_eq!(ends.len(), 2);
+        for (end, far) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
+            assert_eq!((&end["wrong"], &end["lost"]), (&0.into(), &0.into()), "{end}");
+            assert_eq!((&end["sent"], &end["state"]), (&far["right"], &"up".into()), "{end}");
+        }
+        ends
+    };
+    for (lab, least) in [("nget:crosslane", 0.74), ("nget:dense", 0.93)] {
+        for end in ends(&format!("--lab {lab} --time 20us")) {
+            assert!(number(&end["share_of_line"]) > least, "{lab}: {end}");
+            assert_eq!((&end["damaged"], &end["repeated"]), (&0.into(), &0.into()), "{lab}: {end}");
+        }
+    }
+    for end in ends("--lab nget:dense --time 40us --retrains 1 --bit-error-rate 2e-5") {
+        let count = |name: &str| number(&end[name]);
+        assert!(count("damaged") > 5.0 && count("repeated") > 5.0, "{end}");
+        assert_eq!((&end["losses"], &end["trainings"]), (&1.into(), &2.into()), "{end}");
+    }
+}
+
 /// Returns the typical time of messages from fpga1 to fpga2.
 fn message_time(lab: &str, engine: EngineKind, bytes: u64, way: SendWay) -> Picoseconds {
     let lab = Lab::load(lab).unwrap().with_engines(engine);

@@ -76,6 +76,10 @@ fn a_link_that_trains_anew_loses_nothing() {
             assert_eq!(from.link_state(0).await.unwrap(), LinkState::Training);
             from.wait_link_up(0, late(from)).await.unwrap();
         }
+        let status = from.link_status(0).await.unwrap();
+        assert_eq!((status.state, status.lanes), (LinkState::Up, 8));
+        assert_eq!(status.line_bits_per_second(), 8 * 5_000_000_000);
+        assert!(status.far_datagrams > 0);
         ended(from, &get).await;
         arrives(to, &receiving, &pattern(1, bytes)).await;
         let after = from.link_counters(0).await.unwrap();
