@@ -168,6 +168,18 @@ fn gets_of_network_processors_reach_the_ceiling() {
     assert_eq!((flow["gets_compared"].as_u64(), flow["gets_wrong"].as_u64()), (Some(8), Some(0)));
 }
 
+/// Faces of all directions go between verilated nodes over verilated links, and are compared.
+#[test]
+fn halos_of_gateware_have_no_wrong_buffer() {
+    for (lab, nodes, buffers) in [("nget:dense", "2", 2 * 2), ("nget:crosslane", "2x2", 4 * 4)] {
+        let arguments = format!("bench halo --lab {lab} --nodes {nodes} --lattice 2x2x2x2");
+        let scenario = scenario_on_gateware(&format!("{arguments} --iterations 2"));
+        let flow = &scenario["flows"][0];
+        let compared = (flow["buffers_compared"].as_u64(), flow["buffers_wrong"].as_u64());
+        assert_eq!(compared, (Some(2 * buffers), Some(0)), "{lab}: {flow}");
+    }
+}
+
 /// Cables of gateware are as full as the model's; wrong bits and a loss are made good.
 #[test]
 fn cables_of_gateware_are_tested() {
