@@ -49,6 +49,9 @@ CHECKED, WRONG = 0x28, 0x2C
 # Columns of a datagram on eight lanes, its header's among them.
 DATAGRAM_CLOCKS = 1 + PAYLOAD_BYTES // 8
 UNSUPPORTED, ABORTED = 1, 4
+# States of a link (link_state_e).
+TRAINING, FAILED = 1, 3
+WAITING, REFUSED_COUNT = 0x38, 0x2C
 
 
 async def begin(dut, which: str) -> Host:
@@ -153,6 +156,64 @@ async def gets_go_round_among_puts(dut):
     await host.until(STATUS, lambda value: value == 1)
     counters = [await host.read(register) for register in (0x20, 0x24, 0x28, 0x2C, 0x38)]
     assert counters == [4, 5, slots, 0, 0]
+
+
+@cocotb.test()
+async def an_end_reset_alone_ends_the_others_messages(dut):
+    """Link 1 is disabled and enabled: link 0 has failed, and software disables both."""
+    host = await begin(dut, "alone")
+    far, slots, source = LINK + LINK_STRIDE, SIZES["put_slots"], 0x9_8765_4321
+    host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)
+    host.write(COUNTS_HIGH, COUNTS >> 32)
+    await host.up()
+    # A credit of which a part has come, one of which nothing has, and a get that nothing takes.
+    data = random.Random(7).randbytes(PAYLOAD_BYTES)
+    for slot, tag in enumerate((4, 5)):
+        asked = request(link=0, channel=2, tag=tag, buffer=DATA + 4096 * slot, bytes=1000,
+                        token=1 + slot, notify=NOTIFY + 8 * slot)  # fmt: skip
+        host.store(REQUEST_BAR, CREDITS_BASE + 64 * slot, asked)
+    get = {"link": 0, "channel": 3, "tag": 1, "buffer": source}
+    host.store(REQUEST_BAR, 0, request(**get, bytes=9000, token=3, notify=NOTIFY + 16))
+    host.store(PUT_BAR, (8 + 2) * slots * PUT_STRIDE, put(4, 0, False, data))
+    await host.until(WAITING, lambda value: value == SIZES["channel_datagrams"])
+    await host.bench.until(lambda: host.word(COUNTS + 4 * (8 + 2)) == 1)
+    host.write(far, 0)
+    await host.until(far + LINK_STATUS, lambda value: value & 7 == 0)
+    host.write(far, 1)
+    await host.until(LINK + LINK_STATUS, lambda value: value & 7 == FAILED)
+    ends = [NOTIFY + 8 * n for n in range(3)]
+    await host.bench.until(lambda: all(host.word(at) for at in ends), 4000)
+    assert [host.word(at) for at in ends] == [LINK_DOWN << 16 | n for n in (1, 2, 3)]
+    assert [host.word(at + 4) for at in ends[:2]] == [PAYLOAD_BYTES, 0]
+    assert 0 < host.word(ends[2] + 4) < 9000
+    assert bytes(host.memory[DATA + n] for n in range(PAYLOAD_BYTES)) == data
+    # What comes then ends as well, at once, while the link is being forgotten or later.
+    host.store(REQUEST_BAR, CREDITS_BASE, request(**get | {"buffer": DATA}, bytes=100, token=4,
+                                                  notify=NOTIFY + 24))  # fmt: skip
+    host.store(REQUEST_BAR, 64, request(**get, bytes=100, token=5, notify=NOTIFY + 32))
+    host.store(PUT_BAR, 3 * slots * PUT_STRIDE, put(9, 0, True, data))
+    late = [NOTIFY + 24, NOTIFY + 32]
+    await host.bench.until(lambda: all(host.word(at) for at in late))
+    assert [host.word(at) for at in late] == [LINK_DOWN << 16 | n for n in (4, 5)]
+    assert [host.word(at + 4) for at in late] == [0, 0]
+    await host.bench.until(lambda: host.word(COUNTS + 4 * 3) == 1)
+    # Requests that end at once are counted, too.
+    assert await host.read(REFUSED_COUNT) == 3
+    status = [await host.read(link + LINK_STATUS) & 7 for link in (LINK, far)]
+    assert status == [FAILED, TRAINING]
+    for link in (LINK, far):
+        host.write(link, 0)
+    await host.until(STATUS, lambda value: value == 1)
+    assert await host.read(WAITING) == 0
+    await host.up()
+    count = 700
+    asked = request(**get | {"link": 1, "buffer": DATA + 1}, bytes=count, token=6, notify=NOTIFY)
+    host.store(REQUEST_BAR, CREDITS_BASE, asked)
+    host.store(REQUEST_BAR, 0, request(**get, bytes=count, token=7, notify=NOTIFY + 8))
+    await host.bench.until(lambda: host.word(NOTIFY) == DONE << 16 | 6, 4000)
+    assert [host.word(NOTIFY + at) for at in (4, 8, 12)] == [count, DONE << 16 | 7, count]
+    for at in range(count):
+        assert host.memory[DATA + 1 + at] == byte_at(source + at)
 
 
 @cocotb.test()

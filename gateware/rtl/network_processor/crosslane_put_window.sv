@@ -20,12 +20,14 @@ module crosslane_put_window
 ) (
     input  logic                         clk,
     input  logic                         rst,
-    // Forgets datagrams and half-written slots; what has been forgotten has left.
+    // Forgets datagrams; what has been forgotten has left. `forget_begins`, pulse before it: slots that
+    // are half-written then are forgotten; a datagram that is stored meanwhile is refused.
     input  logic                         forget,
-    input  logic                         takes,         // the link takes datagrams; else refused
-    input  logic                         reserved,      // channels 6 and 7 are for routed messages
+    input  logic                         forget_begins,
+    input  logic                         takes,          // the link takes datagrams; else refused
+    input  logic                         reserved,       // channels 6 and 7 are for routed messages
     input  logic                         word_valid,
-    input  logic   [SLOT_BITS-1:0]       word_slot,     // channel, slot of the channel
+    input  logic   [SLOT_BITS-1:0]       word_slot,      // channel, slot of the channel
     input  logic   [   WITHIN-1:0]       word_within,
     input  logic                         word_last,
     input  logic   [DATA_BITS-1:0]       word_data,
@@ -34,7 +36,7 @@ module crosslane_put_window
     output logic                         accepted,
     output logic                         refused,
     output logic   [ CHANNELS-1:0][31:0] counts,
-    output logic   [ CHANNELS-1:0]       counted,       // pulse: the count has changed
+    output logic   [ CHANNELS-1:0]       counted,        // pulse: the count has changed
     // To the link. `on_way`: the channel of a datagram that the link does not count yet; `begins`: one
     // begins.
     output logic   [ CHANNELS-1:0]       on_way,
@@ -137,7 +139,7 @@ module crosslane_put_window
       touched[word_slot] <= !ends;
     end
     if (accepted) puts[{word_channel, PLACE'(tail[word_channel])}] <= put;
-    if (rst || forget) touched <= '0;
+    if (rst || forget_begins) touched <= '0;
   end
 
   // --- Out: a datagram of a channel with room, by turns ---------------------------------------

@@ -24,6 +24,7 @@ module network_pair
 ) (
     input logic clk,
     input logic rst,
+    input logic [1:0] node_rst,  // of one alone
     input function_t function_i,
     input logic [1:0] reset_i,
     input logic [1:0][LINKS-1:0] enable,
@@ -125,7 +126,7 @@ module network_pair
 
       crosslane_reset_pair resets (
           .a_clk  (clk),
-          .a_rst  (rst),
+          .a_rst  (rst || node_rst[n]),
           .a_rst_o(),
           .b_clk  (rx_clk[n][link]),
           .b_rst  (1'b0),
@@ -152,7 +153,7 @@ module network_pair
         .BLOCKS(BLOCKS)
     ) node (
         .clk,
-        .rst,
+        .rst(rst || node_rst[n]),
         .function_i,
         .reset_i(reset_i[n]),
         .enable(enable[n]),
