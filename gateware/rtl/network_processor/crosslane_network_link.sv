@@ -146,6 +146,8 @@ module crosslane_network_link
   logic forgetting, swept, gets_swept, gets_forgotten, gets_quiet;
   logic made_valid, is_checked, checked_frees;
   logic is_disabled, was_failed, begins, is_normal, is_sink, is_looped, is_changing;
+  // The other end did not fit, and again since: it has been reset, and there is more that does not.
+  logic has_failed, keeps_failing;
   logic [1:0] mode_now;
   port_state_e lanes_state;
 
@@ -159,7 +161,7 @@ module crosslane_network_link
   assign is_normal = !is_sink && !is_looped;
   assign changes = mode != mode_now || (is_changing && (forgetting || (enable && is_disabled)));
   assign takes = !forgetting &&
-      (!is_normal || (enable && !is_disabled && lanes_state != PORT_FAILED));
+      (!is_normal || (enable && !is_disabled && lanes_state != PORT_FAILED && !keeps_failing));
 
   always_ff @(posedge clk) begin
     mode_now <= mode;
@@ -169,26 +171,38 @@ module crosslane_network_link
     if (gets_forgotten) gets_swept <= 1'b1;
     if (swept && gets_swept && !held && through_clear && !made_valid) forgetting <= 1'b0;
     if (!forgetting && enable && !resets) is_disabled <= 1'b0;
-    if (resets || !enable || mode != mode_now) is_disabled <= 1'b1;
+    // Lanes that have failed begin anew, with another session.
+    if (resets || !enable || mode != mode_now || lanes_state == PORT_FAILED) is_disabled <= 1'b1;
+    if (lanes_state == PORT_FAILED && !was_failed) begin
+      has_failed <= 1'b1;
+      keeps_failing <= has_failed;
+    end
+    if (resets || !enable || mode != mode_now || lanes_state == PORT_UP) begin
+      has_failed <= 1'b0;
+      keeps_failing <= 1'b0;
+    end
     if (begins) begin
       forgetting <= 1'b1;
       swept <= 1'b0;
       gets_swept <= 1'b0;
     end
     if (rst) begin
-      forgetting  <= 1'b0;
-      gets_swept  <= 1'b0;
-      swept       <= 1'b0;
-      is_disabled <= 1'b1;
-      was_failed  <= 1'b0;
-      mode_now    <= MODE_NORMAL;
-      is_changing <= 1'b0;
+      forgetting    <= 1'b0;
+      gets_swept    <= 1'b0;
+      swept         <= 1'b0;
+      is_disabled   <= 1'b1;
+      has_failed    <= 1'b0;
+      keeps_failing <= 1'b0;
+      was_failed    <= 1'b0;
+      mode_now      <= MODE_NORMAL;
+      is_changing   <= 1'b0;
     end
   end
 
   // The lanes are for mode normal: a sink looks as if they trained, a loopback as if they were up.
   always_comb begin
-    state = lanes_state;
+    state = has_failed && lanes_state != PORT_UP ? PORT_ALIGN : lanes_state;
+    if (keeps_failing) state = PORT_FAILED;
     if (is_sink && enable) state = PORT_ALIGN;
     if (is_looped) state = forgetting ? PORT_ALIGN : PORT_UP;
   end

@@ -65,8 +65,6 @@ struct Wire {
 pub(super) struct Link {
     pub cable: Option<Cable>,
     pub is_enabled: bool,
-    /// Whether training has found an end of another session.
-    is_failed: bool,
     pub mode: LinkMode,
     pub generator: Option<Generator>,
     pub checker: Option<Checker>,
@@ -193,7 +191,6 @@ impl Link {
         Self {
             cable: None,
             is_enabled: false,
-            is_failed: false,
             mode: LinkMode::Normal,
             generator: None,
             checker: None,
@@ -210,21 +207,20 @@ impl Link {
         match self.mode {
             LinkMode::Sink => true,
             LinkMode::Loopback => self.cable.is_some(),
-            LinkMode::Normal => self.is_enabled && !self.is_failed && self.cable.is_some(),
+            LinkMode::Normal => self.is_enabled && self.cable.is_some(),
         }
     }
 
     /// Whether it trains or can train by itself.
     fn wants_training(&self) -> bool {
         let is_there = self.cable.as_ref().is_some_and(|cable| !cable.is_cut);
-        self.is_enabled && !self.is_failed && is_there && self.mode == LinkMode::Normal
+        self.is_enabled && is_there && self.mode == LinkMode::Normal
     }
 
     pub fn state(&self) -> LinkState {
         let Some(cable) = self.cable.as_ref() else { return LinkState::Absent };
         match () {
             () if cable.end.is_up() => LinkState::Up,
-            () if self.is_failed => LinkState::Failed,
             () if self.is_enabled => LinkState::Training,
             () => LinkState::Absent,
         }
@@ -255,9 +251,6 @@ impl NetworkProcessor {
         }
         if is_ended {
             self.forget_link(number, port);
-            if let Some(link) = self.links.get_mut(usize::from(number)) {
-                link.is_failed = false;
-            }
         } else if is_on(map::control::RETRAIN) {
             self.take_link_down(number, port);
         }
@@ -322,7 +315,7 @@ impl NetworkProcessor {
     pub(super) fn switch_link_off(&mut self, number: u8, port: &mut DevicePort<'_>) {
         self.reset_link(number, port);
         if let Some(link) = self.links.get_mut(usize::from(number)) {
-            (link.is_enabled, link.is_failed, link.mode) = (false, false, LinkMode::Normal);
+            (link.is_enabled, link.mode) = (false, LinkMode::Normal);
             (link.generator, link.checker) = (None, None);
             (link.sunk, link.trainings, link.checked) = (0, 0, [0; 2]);
         }
@@ -378,9 +371,10 @@ impl NetworkProcessor {
                 cable.up(now_ps);
                 link.trainings = link.trainings.wrapping_add(1);
             }
+            // The other end was reset: this one begins anew as well.
             Some((_, false)) => {
-                link.is_failed = true;
                 self.forget_link(number, port);
+                self.train(number, port);
             }
             // The other end has spoken, or the cable was mended.
             None if !cable.end.is_up() && (is_heard || cable.wish_ps.is_none()) => {
