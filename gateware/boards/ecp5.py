@@ -2,8 +2,9 @@
 """Bitstreams of boards with an ECP5 by open tools: yosys, nextpnr and ecppack, as wheels.
 
 `ecp5.py` builds the test of cables for the Evaluation Board and fails where a clock's timing is not
-met. `--rate 5000` builds it for 5 Gb/s. The result is remembered by the hash of sources, tools and
-seed, and lies in `build/boards/` afterwards, with the report of each clock.
+met. `--rate 5000` builds it for 5 Gb/s, `--links 1` with one of its two links. The result is
+remembered by the hash of sources, tools and seed, and lies in `build/boards/` afterwards, with the
+report of each clock.
 """
 
 import argparse
@@ -53,6 +54,7 @@ NETLIST, PLACED, REPORT = "netlist.json", "placed.config", "report.json"
 # Compressed, as the board's flash is slow.
 PACK = ["--compress"]
 RATES = (2500, 5000)
+LINKS = 2
 NOT_CHOSEN = "DONTCARE"
 
 
@@ -70,34 +72,28 @@ class Crossing:
     most_ns: float
 
 
-def clocks(rate: int) -> dict[str, float]:
-    """MHz of each net that is a clock, for lines of so many Mb/s."""
+def clocks(rate: int, links: int = LINKS) -> dict[str, float]:
+    """MHz of each net that is a clock, for so many lines of so many Mb/s."""
     word = rate / 20
-    return {
-        "tx_pclk": word,
-        "rx_pclk[0]": word,
-        "rx_pclk[1]": word,
-        "clk": word / 4,
-        "rx_clk[0]": word / 8,
-        "rx_clk[1]": word / 8,
-        "clk12": 12.0,
-    }
+    received = {f"rx_pclk[{n}]": word for n in range(links)}
+    received |= {f"rx_clk[{n}]": word / 8 for n in range(links)}
+    return {"tx_pclk": word, "clk": word / 4, "clk12": 12.0, **received}
 
 
-def crossings(rate: int) -> list[Crossing]:
-    """Paths of the gears. crosslane_ecp5_tx_gear.sv and _rx_gear.sv say how long words stand still;
-    as much of it as a clock of the words is left to the insertion delay of the slower clock."""
+def crossings(rate: int, links: int = LINKS) -> list[Crossing]:
+    """Paths of the gears. crosslane_ecp5_tx_gear.sv and _rx_gear.sv say how long words stand still:
+    a clock of the words is left to the insertion delay of `clk`, which launches; that of `rx_clk`,
+    which takes, is a help."""
     word_ns = 20_000 / rate
     return [
         Crossing("clk", "tx_pclk", 3 * word_ns),
-        Crossing("rx_pclk[0]", "rx_clk[0]", 2 * word_ns),
-        Crossing("rx_pclk[1]", "rx_clk[1]", 2 * word_ns),
+        *(Crossing(f"rx_pclk[{n}]", f"rx_clk[{n}]", 4 * word_ns) for n in range(links)),
     ]
 
 
-def constraints(rate: int) -> str:
+def constraints(rate: int, links: int) -> str:
     """The pins of the board and the clocks of a rate."""
-    lines = [f'FREQUENCY NET "{net}" {mhz} MHZ;' for net, mhz in clocks(rate).items()]
+    lines = [f'FREQUENCY NET "{net}" {mhz} MHZ;' for net, mhz in clocks(rate, links).items()]
     return (FOLDER / BOARD / "pins.lpf").read_text() + "\n" + "\n".join(lines) + "\n"
 
 
@@ -148,11 +144,11 @@ def with_chosen_parameters(netlist: dict) -> dict:
     return netlist
 
 
-def build(rate: int) -> Path:
+def build(rate: int, links: int) -> Path:
     """The folder with the bitstream and the report of a rate, made now or earlier."""
     files = sources(FOLDER / BOARD / f"{TOP}.sv")
-    settings = f"--blackboxed-module {LINK} -G RATE={rate}"
-    text, pins = script(TOP, settings, files, SYNTHESISE), constraints(rate)
+    settings = f"--blackboxed-module {LINK} -G RATE={rate} -G LINKS={links}"
+    text, pins = script(TOP, settings, files, SYNTHESISE), constraints(rate, links)
 
     def make(folder: Path) -> None:
         link, netlist = link_netlist(), folder / NETLIST
@@ -167,7 +163,8 @@ def build(rate: int) -> Path:
             (folder / name).unlink()
 
     tools = (*PART, *PACK, NOT_CHOSEN, f"seed {SEED}", metadata.version(WHEEL), SYNTHESISE_LINK)
-    made = kept("boards", TOP, f"{BOARD}, {rate} Mb/s", (text, pins, *tools, *files), make)
+    label = f"{BOARD}, {links} of {rate} Mb/s"
+    made = kept("boards", TOP, label, (text, pins, *tools, *files), make)
     assert made is not None
     return made
 
@@ -177,21 +174,21 @@ def net(clock: str) -> str:
     return clock.removeprefix("posedge ").removeprefix("$glbnet$").removesuffix("$TRELLIS_IO_IN")
 
 
-def check(report: dict, rate: int) -> list[str]:
+def check(report: dict, rate: int, links: int = LINKS) -> list[str]:
     """A line for each clock and crossing; raises TimingError if one does not meet its time."""
     lines, late = [], []
     found = {net(name): values for name, values in report["fmax"].items()}
-    for name, mhz in clocks(rate).items():
+    for name, mhz in clocks(rate, links).items():
         if name not in found or abs(found[name]["constraint"] - mhz) > 0.01 * mhz:
             raise TimingError(f"{name} has no constraint of {mhz} MHz in nextpnr's report")
         achieved = found[name]["achieved"]
         lines.append(f"{name}: {achieved:.1f} MHz, {mhz:.1f} wanted")
         if achieved < mhz:
             late.append(lines[-1])
-    if unknown := found.keys() - clocks(rate).keys():
+    if unknown := found.keys() - clocks(rate, links).keys():
         raise TimingError(f"clocks without a constraint: {', '.join(sorted(unknown))}")
     paths = {(net(p["from"]), net(p["to"])): p["path"] for p in report["critical_paths"]}
-    for crossing in crossings(rate):
+    for crossing in crossings(rate, links):
         path = paths.get((crossing.source, crossing.sink))
         if path is None:
             raise TimingError(f"no path from {crossing.source} to {crossing.sink} in the report")
@@ -210,18 +207,20 @@ def main() -> int:
     """Builds, checks, and puts the bitstream where people look for it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=int, choices=RATES, default=RATES[0], help="Mb/s of a line")
-    rate = parser.parse_args().rate
-    made = build(rate)
+    parser.add_argument("--links", type=int, choices=(1, LINKS), default=LINKS, help="of the board")
+    arguments = parser.parse_args()
+    rate, links = arguments.rate, arguments.links
+    made = build(rate, links)
     report = json.loads((made / REPORT).read_text())
     try:
-        print("\n".join(check(report, rate)))
+        print("\n".join(check(report, rate, links)))
     except TimingError as error:
         print(f"{TOP}, {rate} Mb/s: {error}", file=sys.stderr)
         return 1
     used = report["utilization"]
     for cell in ("TRELLIS_COMB", "TRELLIS_FF", "DP16KD", "DCUA"):
         print(f"{cell}: {used[cell]['used']} of {used[cell]['available']}")
-    folder = RESULTS / f"{BOARD}-{rate}"
+    folder = RESULTS / (f"{BOARD}-{rate}" if links == LINKS else f"{BOARD}-{rate}-{links}")
     folder.mkdir(parents=True, exist_ok=True)
     for name in (f"{TOP}.bit", REPORT, "board.lpf"):
         shutil.copy2(made / name, folder / name)

@@ -10,11 +10,11 @@ import pytest
 RATE = 2500
 
 
-def report() -> dict:
+def report(links: int = ecp5.LINKS) -> dict:
     """One whose clocks and crossings are all as fast as they must be."""
     fmax = {
         f"$glbnet${net}": {"achieved": mhz, "constraint": mhz}
-        for net, mhz in ecp5.clocks(RATE).items()
+        for net, mhz in ecp5.clocks(RATE, links).items()
     }
     paths = [
         {
@@ -22,14 +22,20 @@ def report() -> dict:
             "to": f"posedge $glbnet${crossing.sink}",
             "path": [{"delay": crossing.most_ns / 2}, {"delay": crossing.most_ns / 2}],
         }
-        for crossing in ecp5.crossings(RATE)
+        for crossing in ecp5.crossings(RATE, links)
     ]
     return {"fmax": fmax, "critical_paths": paths}
 
 
-def test_a_report_that_meets_all_is_accepted():
-    lines = ecp5.check(report(), RATE)
-    assert len(lines) == len(ecp5.clocks(RATE)) + len(ecp5.crossings(RATE))
+@pytest.mark.parametrize("links", [1, 2])
+def test_a_report_that_meets_all_is_accepted(links):
+    lines = ecp5.check(report(links), RATE, links)
+    assert len(lines) == 3 + 2 * links + 1 + links
+
+
+def test_a_link_that_is_not_there_is_missed():
+    with pytest.raises(ecp5.TimingError, match=re.escape("rx_pclk[1] has no constraint")):
+        ecp5.check(report(1), RATE)
 
 
 @pytest.mark.parametrize("net", ecp5.clocks(RATE))

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Words of 20 bits in the recovered clock to long words in that clock divided by SLOTS. The long
-// word stands still from two clocks of `pclk` before the edge of `clk` until three behind it (with
-// four slots one and two), so the registers of `clk` may take it although the two clocks' insertion
-// delays differ.
+// word stands still from SLOTS / 2 clocks of `pclk` before the edge of `clk` until as many behind it,
+// so the registers of `clk` may take it although the two clocks' insertion delays differ.
 
 module crosslane_ecp5_rx_gear #(
     parameter int unsigned SLOTS = 8  // words of 20 bits in a long one: 4 or 8
@@ -20,8 +19,6 @@ module crosslane_ecp5_rx_gear #(
   logic [SLOTS-1:0] turn;
   logic [19:0] taken;
   logic [SLOTS-1:0][19:0] slots;
-  // The first half is taken over while the second comes, so that all of a word is there at once.
-  logic [HALF-1:0][19:0] early;
 
   always_ff @(posedge pclk) begin
     taken <= s_word;
@@ -30,10 +27,9 @@ module crosslane_ecp5_rx_gear #(
       turn[n] <= at == AT_BITS'(n);
       if (turn[n]) slots[n] <= taken;
     end
-    if (turn[HALF]) early <= slots[HALF-1:0];
-    clk <= |turn[HALF/2-1+:HALF];
+    if (turn[0]) word <= slots;
+    clk <= |turn[HALF+:HALF];
   end
-  assign word = {slots[SLOTS-1:HALF], early};
 
 `ifndef SYNTHESIS
   if (SLOTS != 4 && SLOTS != 8) begin : g_slots

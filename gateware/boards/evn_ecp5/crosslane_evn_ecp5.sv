@@ -8,6 +8,7 @@ module crosslane_evn_ecp5
   import crosslane_link_pkg::*;
 #(
     parameter int unsigned RATE     = 2500,     // of the lines, Mb/s: 2,500 or 5,000
+    parameter int unsigned LINKS    = 2,        // 1: without link 1, to be placed sooner
     parameter int unsigned INTERVAL = 500_000,  // from line to line of the report, us
     parameter int unsigned BAUD     = 115_200,
     // Clocks of 12 MHz that a state of the reset lasts.
@@ -97,7 +98,23 @@ module crosslane_evn_ecp5
       .m_words(tx_words)
   );
 
-  for (genvar n = 0; n < 2; n++) begin : g_link
+  for (genvar n = LINKS; n < 2; n++) begin : g_no_link
+    assign rx_clk[n] = 1'b0;
+    assign tx_enable[n] = 1'b0;
+    assign tx_begins_word[n] = 1'b0;
+    assign tx_line[n] = '0;
+    assign rx_line[n] = '0;
+    assign state[n] = PORT_DISABLED;
+    assign {sent[n], right[n], wrong[n]} = '0;
+    assign counters[n] = '0;
+    assign lane_counters[n] = '0;
+    assign lane_errors[n] = '0;
+    assign line_in_step[n] = 1'b0;
+    assign {line_wrong_bits[n], line_steps_lost[n]} = '0;
+    logic unused;
+    assign unused = &{1'b0, rx_words[n], rx_pclk[n]};
+  end
+  for (genvar n = 0; n < LINKS; n++) begin : g_link
     crosslane_ecp5_rx_gear #(
         .SLOTS(LANES)
     ) rx_gear (
@@ -128,8 +145,8 @@ module crosslane_evn_ecp5
         .line_steps_lost(line_steps_lost[n]),
         .*
     );
-    always_ff @(posedge clk) tx_idle[n] <= !tx_enable[n];
   end
+  always_ff @(posedge clk) tx_idle <= ~tx_enable;
 
   // --- Report --------------------------------------------------------------------------------
   crosslane_link_report #(
