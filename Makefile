@@ -27,6 +27,8 @@ KILL_SEEDS ?= 5000
 PROCESS_KILL_SEEDS ?= 500
 # Seconds that a bridge's server has to stay as it is, over each network.
 BRIDGE_SECONDS ?= 600
+# Of `make link-hours`.
+LINK_SECONDS ?= 600
 RTL_SEEDS ?= 1000
 RTL_TORI_SEEDS ?= 200
 # A range of so many seeds, from the first one on.
@@ -82,6 +84,7 @@ PACKAGED_PAGE := crates/python/crosslane.data/data/share/crosslane/lab
 
 # The core in a lab needs the Python package: `check-python` runs it.
 GATEWARE_TESTS := gateware examples --ignore examples/own_core
+LINK_BENCHES := $(patsubst %,gateware/tb/test_%.py,torus_link link_port link_blocks link_align)
 
 
 # The page of `crosslane ui`: without the module for browsers, and the style that comes from that.
@@ -226,9 +229,17 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
 	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 
-test-gateware: $(TOOLS) ## the same with every width, size and seed, and the levels of LUTs at every width
+test-gateware: $(TOOLS) ## the same with every width, size and seed, the levels of LUTs at every width, and the links on an ECP5
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider $(GATEWARE_TESTS)
 	GATEWARE_ALL=1 $(VENV)/bin/python -B gateware/syn/timing.py --check
+	for rate in 2500 5000; do $(VENV)/bin/python -B gateware/boards/ecp5.py --rate $$rate || exit 1; done
+
+link-hours: $(TOOLS) ## ends, ports and blocks of torus links beside crate torus-link, seed after seed from FIRST_SEED, for LINK_SECONDS
+	end=$$(( $$(date +%s) + $(LINK_SECONDS) )); seed=$(FIRST_SEED); \
+	while [ $$(date +%s) -lt $$end ]; do \
+		echo "seed $$seed"; SEED=$$seed $(VENV)/bin/python -B -m pytest -q -n 2 -p no:cacheprovider $(LINK_BENCHES) || exit 1; \
+		seed=$$(( seed + 1 )); \
+	done
 
 check-vm: PRODUCTS := $(ALL_PRODUCTS)
 check-vm: $(TOOLS) ## the released driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
@@ -262,6 +273,9 @@ board: ## a board's bitstream by its vendor's tool: make board BOARD=kc705; with
 
 link-board: $(TOOLS) ## a bitstream with two links on an ECP5-5G's transceivers, by open tools; fails where timing is not met; RATE=5000
 	$(VENV)/bin/python -B gateware/boards/ecp5.py $(if $(RATE),--rate $(RATE))
+
+check-link-board: $(TOOLS) ## the same with one link at 5 Gb/s
+	$(VENV)/bin/python -B gateware/boards/ecp5.py --rate 5000 --links 1
 
 check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check

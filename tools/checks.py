@@ -82,6 +82,7 @@ STEPS = [
     Step("check-area", background=True, limit_seconds=75 * 60),
     # From what `check-area` has synthesised, and one row more.
     Step("check-timing", after=("check-area",), background=True, limit_seconds=75 * 60),
+    Step("check-link-board", background=True, limit_seconds=75 * 60),
     # It builds the program anew, with MPI, in the place where these look for it.
     Step(
         "check-mpi",

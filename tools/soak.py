@@ -25,6 +25,7 @@ TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
 RTL_TORI_SEEDS = 2_000
 KILL_SEEDS, PROCESS_KILL_SEEDS = 5_000, 500
 BRIDGE_SECONDS = 2 * 3600
+LINK_SECONDS = 2 * 3600
 
 
 def seeds(count: int) -> str:
@@ -35,7 +36,7 @@ def seeds(count: int) -> str:
 # Each with its description in the table.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs; "
-    "levels of LUTs at every width",
+    "levels of LUTs at every width; both links on an ECP5-5G at 2.5 and 5 Gb/s",
     Step("test-rtl", writes="debug"): "driver, comparison TLP by TLP and the reproductions rosta, "
     "nget and kc705 with engines of our own, on the gateware; torture on it, seeds "
     f"{seeds(RTL_SEEDS)}; tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
@@ -53,6 +54,8 @@ STEPS = {
     Step("fuzz", writes="debug"): "every fuzz target for 10 minutes",
     Step("test-wasm", writes="debug"): "unit and integration tests of the simulator's crates as "
     "WebAssembly under Node",
+    Step("link-hours"): "ends, ports and blocks of torus links in gateware beside crate "
+    f"torus-link, every symbol and state, seed after seed for {LINK_SECONDS // 3600} hours",
     Step("miri", writes="debug"): "the pure crates under miri",
     Step("tsan", writes="debug"): "threads that share a card through the C library, under "
     "ThreadSanitizer",
@@ -111,6 +114,7 @@ def main() -> int:
         "KILL_SEEDS": str(KILL_SEEDS),
         "PROCESS_KILL_SEEDS": str(PROCESS_KILL_SEEDS),
         "BRIDGE_SECONDS": str(BRIDGE_SECONDS),
+        "LINK_SECONDS": str(LINK_SECONDS),
         "FUZZ_SECONDS": "600",
     }
     command = ["git", "rev-parse", "--short=12", "HEAD"]

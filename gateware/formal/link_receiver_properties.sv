@@ -21,7 +21,7 @@ module link_receiver_properties
     input logic     [2:0] followed
 );
   logic [TIME_BITS-1:0] now;
-  logic command_due, in_error, is_settled;
+  logic command_due, restart_first, in_error, is_settled;
   logic delivers, is_double, is_discarded, is_overrun, is_stale;
   operation_e operation;
   logic [CHANNELS-1:0] channel, to_confirm;
@@ -83,7 +83,8 @@ module link_receiver_properties
       assert (in_error || !(receiver.nack_pending || receiver.nack_armed));
       assert (receiver.untold[followed] || receiver.told[followed] == freed[followed]);
       assert ((receiver.urgent & ~receiver.untold) == '0);
-      assert (!receiver.flush || receiver.pending);
+      assert (!(receiver.flush || receiver.due_armed) || receiver.owed != '0
+              || receiver.untold != '0);
       // Untold, or asked for in time, until it is confirmed.
       assert (!receiver.unconfirmed[followed] || receiver.untold[followed]
               || receiver.ask[followed] || receiver.ask_armed[followed]);

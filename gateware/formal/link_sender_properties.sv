@@ -23,19 +23,18 @@ module link_sender_properties
   // Channels differ in nothing but their turns: one stands for all.
   localparam int unsigned FOLLOWED = 2;
   logic [TIME_BITS-1:0] now;
-  logic take_restart, take_repeat, take_new, restart_due, repeat_due, new_possible, timed_out;
+  logic take_restart, take_repeat, take_new, takes, restart_due, timed_out;
   logic [2:0] new_channel, timeouts_in_a_row;
   logic [CHANNELS-1:0] new_chosen;
   logic [7:0] oldest, number;
   logic [6:0] unacknowledged;
   logic [CHANNELS-1:0][9:0] known_freed, credit;
   logic [5:0] commands;
-  logic [1:0] stale;
+  logic is_untrue, is_unfit;
 
   // As crosslane_link_end takes them.
   assign take_restart = choose && !others && restart_due;
-  assign take_repeat  = choose && !others && !restart_due && repeat_due;
-  assign take_new     = choose && !others && !restart_due && !repeat_due && new_possible;
+  assign takes        = choose && !others && !restart_due;
   assign commands     = comes ? 6'd1 << command.operation : '0;
 
   crosslane_link_sender #(
@@ -83,6 +82,7 @@ module link_sender_properties
       assert (in_flight <= sender.far);
       assert (sender.left[FOLLOWED] == 11'(sender.far) - 11'(in_flight));
       assert (in_flight + credit[FOLLOWED] == sender.far);
+      assert (sender.has_credit[FOLLOWED] == (in_flight != sender.far));
       if (take_new) assert (number == next && unacknowledged < 7'(RETRY_DATAGRAMS));
       // A datagram that is sent again is in the window.
       if (take_repeat) assert (8'(number - oldest) < 8'(unacknowledged));

@@ -25,6 +25,7 @@ READS = [
     (re.compile(r"DPO"), r"DPRA\d*"),
     (re.compile(r"SPO|O|Q|Q15|Q31"), r"A\d*"),
 ]
+CLOCK = re.compile(r"C|W?CLK|CLKARDCLK|CLKBWRCLK")
 # Of a signal's bit, and of one of the cells that yosys makes of a memory.
 INDEX = re.compile(r"\[\d+\]$")
 PART = re.compile(r"(\.\d+)+$")
@@ -61,9 +62,10 @@ class Netlist:
         [top] = [m for m in modules.values() if int(m["attributes"].get("top", "0"), 2)]
         self._cells: dict[str, dict] = top["cells"]
         self._ports: dict[str, dict] = top["ports"]
+        self._nets: dict[str, dict] = top["netnames"]
         self._places: dict[str, str] = {}
         self._names: dict[int, str] = {}
-        for name, net in top["netnames"].items():
+        for name, net in self._nets.items():
             if net["hide_name"]:
                 continue
             self._places[name] = _place(net["attributes"].get("src", ""))
@@ -75,8 +77,9 @@ class Netlist:
             for _, bit in _bits(cell, "output") if MEMORY.match(cell["type"]) else ():
                 self._names.setdefault(bit, PART.sub("", name))
 
-    def depths(self, most: int = 12) -> Depths:
-        """Levels into everything that has a clock; a list of names ends after `most`."""
+    def depths(self, half_rate: str | None = None, most: int = 12) -> Depths:
+        """Levels into everything that has a clock; a list of names ends after `most`. Those into
+        registers of a clock that is half as fast, if there is one, count half."""
         drivers = self._drivers()
         depth: dict[int, int] = {}
         order = TopologicalSorter({bit: driver.inputs for bit, driver in drivers.items()})
@@ -84,8 +87,12 @@ class Netlist:
             driver = drivers.get(bit, Driver(0, ()))
             depth[bit] = driver.level + max((depth[b] for b in driver.inputs), default=0)
         deepest: dict[str, tuple[int, int]] = {}
-        for name, bit in self._ends():
-            deepest[name] = max(deepest.get(name, (0, 0)), (depth.get(bit, 0), bit))
+        slow = self._buffered(self._nets[half_rate]["bits"][0]) if half_rate else None
+        for name, bit, clock in self._ends():
+            levels = depth.get(bit, 0)
+            if slow is not None and clock == slow:
+                levels = (levels + 1) // 2
+            deepest[name] = max(deepest.get(name, (0, 0)), (levels, bit))
         ends: dict[str, list[str]] = {}
         for name, (levels, _) in sorted(deepest.items(), key=lambda item: (-item[1][0], item[0])):
             ends.setdefault(str(levels), []).append(name)
@@ -97,6 +104,13 @@ class Netlist:
         named = [(depth.get(bit, 0), self._label(bit)) for bit in path if bit in self._names]
         named.append((deepest[end][0], self._with_place(end)))
         return Depths({levels: names[:most] for levels, names in ends.items()}, named)
+
+    def _buffered(self, clock: int) -> int:
+        """A clock behind the buffer that yosys has put in, if there is one."""
+        for cell in self._cells.values():
+            if cell["type"] == "BUFG" and cell["connections"]["I"] == [clock]:
+                return cell["connections"]["O"][0]
+        return clock
 
     def _drivers(self) -> dict[int, Driver]:
         """The driver of each bit that no clock drives."""
@@ -111,8 +125,9 @@ class Netlist:
                     drivers[bit] = Driver(level, tuple(_followed(cell, port, index)))
         return drivers
 
-    def _ends(self) -> Iterator[tuple[str, int]]:
-        """Each bit that a register or a memory takes by a clock, or an output shows, by name."""
+    def _ends(self) -> Iterator[tuple[str, int, int | None]]:
+        """Each bit that a register or a memory takes by a clock, or an output shows: the name of
+        what takes it, the bit, and the clock."""
         for name, cell in self._cells.items():
             kind = cell["type"]
             if MEMORY.match(kind):
@@ -120,14 +135,14 @@ class Netlist:
                 is_read = re.compile(addresses) if LEVEL.match(kind) else re.compile("(?!)")
                 for port, bit in _bits(cell, "input"):
                     if not is_read.fullmatch(port):
-                        yield PART.sub("", name), bit
+                        yield PART.sub("", name), bit, _clock(cell)
             elif not (LEVEL.match(kind) or NO_LEVEL.match(kind)):
                 names = (self._names[b] for _, b in _bits(cell, "output") if b in self._names)
                 end = INDEX.sub("", next(names, "a register without a name"))
-                yield from ((end, bit) for _, bit in _bits(cell, "input"))
+                yield from ((end, bit, _clock(cell)) for _, bit in _bits(cell, "input"))
         for name, port in self._ports.items():
             if port["direction"] == "output":
-                yield from ((name, bit) for bit in port["bits"] if isinstance(bit, int))
+                yield from ((name, bit, None) for bit in port["bits"] if isinstance(bit, int))
 
     def _label(self, bit: int) -> str:
         return self._with_place(self._names[bit])
@@ -143,6 +158,12 @@ def _bits(cell: dict, way: str) -> Iterator[tuple[str, int]]:
     for port, bits in cell["connections"].items():
         if cell["port_directions"][port] == way:
             yield from ((port, bit) for bit in bits if isinstance(bit, int))
+
+
+def _clock(cell: dict) -> int | None:
+    """The clock of a register or a memory; none if it has more than one."""
+    clocks = {bit for port, bit in _bits(cell, "input") if CLOCK.fullmatch(port)}
+    return clocks.pop() if len(clocks) == 1 else None
 
 
 def _place(source: str) -> str:

@@ -52,6 +52,10 @@ class Configuration:
     # Module whose instances are equal, and the path of the first: it is synthesised once, and no
     # logic is shared or simplified across its border.
     once: tuple[str, str] | None = field(default=None, kw_only=True)
+    # Time of a wire in ps that the mapper counts; none: its own, 300.
+    wire_ps: int | None = field(default=None, kw_only=True)
+    # A clock half as fast as the others.
+    half_rate: str | None = field(default=None, kw_only=True)
 
     @property
     def sources(self) -> list[Path]:
@@ -73,7 +77,8 @@ class Configuration:
             once = ONCE.format(module=self.module, name=name, once=f"{name}${self.module}.{path}")
             read = read.replace("read_slang ", "read_slang --keep-hierarchy ")
             read = read.replace(f"hierarchy -top {self.module}; ", once)
-        return read + then.replace("{module}", self.module)
+        wire = f"scratchpad -set synth_xilinx.abc9.W {self.wire_ps}; " if self.wire_ps else ""
+        return read + wire + then.replace("{module}", self.module)
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,12 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
             script.replace("{cells}", str(cells)).replace("{netlist}", str(netlist)), GATEWARE
         )
         if has_depths:
-            (folder / DEPTHS).write_text(json.dumps(asdict(Netlist(netlist).depths())))
+            depths = Netlist(netlist).depths(configuration.half_rate)
+            (folder / DEPTHS).write_text(json.dumps(asdict(depths)))
         netlist.unlink()
 
-    parts = (script, (SYN / "netlist.py").read_text(), *configuration.sources)
+    half_rate = (configuration.half_rate,) if configuration.half_rate else ()
+    parts = (script, (SYN / "netlist.py").read_text(), *half_rate, *configuration.sources)
     label = f"{configuration.name}, {FAMILIES[family]}"
     folder = kept("area", configuration.module, label, parts, make, only_kept=only_kept)
     if folder is None:

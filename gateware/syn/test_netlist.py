@@ -16,7 +16,13 @@ def cell(kind: str, **ports: int | list[int | str]) -> dict:
     return {"type": kind, "connections": wide, "port_directions": ways}
 
 
-def depths(tmp_path: Path, signals: dict[str, int], cells: dict[str, dict], **ports: int) -> Depths:
+def depths(
+    tmp_path: Path,
+    signals: dict[str, int],
+    cells: dict[str, dict],
+    half_rate: str | None = None,
+    **ports: int,
+) -> Depths:
     """The levels of a top module; `ports` are its outputs."""
     nets = {
         name: {"hide_name": 0, "bits": [bit], "attributes": {"src": f"rtl/some.sv:{bit}.3-9.4"}}
@@ -30,7 +36,7 @@ def depths(tmp_path: Path, signals: dict[str, int], cells: dict[str, dict], **po
     }
     file = tmp_path / "netlist.json"
     file.write_text(json.dumps({"modules": {"LUT2": {"attributes": {}}, "top": top}}))
-    return Netlist(file).depths()
+    return Netlist(file).depths(half_rate)
 
 
 def test_luts_between_registers_are_levels(tmp_path):
@@ -84,3 +90,18 @@ def test_memory_read_at_once_is_a_level(tmp_path):
     )
     assert found.ends == {"2": ["words"], "1": ["out"], "0": ["address"]}
     assert found.levels == 2
+
+
+def test_levels_into_a_clock_half_as_fast_count_half(tmp_path):
+    """Three before its register are two."""
+    signals = {"clk": 2, "slow": 5, "first": 3, "second": 4}
+    cells = {
+        "a": cell("LUT2", I0=3, O=10),
+        "b": cell("LUT2", I0=10, O=11),
+        "c": cell("LUT2", I0=11, O=12),
+        "d": cell("FDRE", C=2, D=10, Q=3),
+        "e": cell("FDRE", C=6, D=12, Q=4),
+        "buffer": cell("BUFG", I=5, O=6),
+    }
+    assert depths(tmp_path, signals, cells, "slow").ends == {"2": ["second"], "1": ["first"]}
+    assert depths(tmp_path, signals, cells).ends == {"3": ["second"], "1": ["first"]}

@@ -59,6 +59,8 @@ class Deep(Configuration):
 
 # About what 250 MHz allows on a Kintex-7 or UltraScale+ of speed 2.
 MOST_LEVELS = 10
+# Of a wire, for the rows of a torus link, in ps.
+LINK_WIRE_PS = 700
 LEVELS = [
     Deep(f"{name}, {width} bit", module, {"DATA_BITS": width, **parameters}, family)
     for name, module, widths, parameters, family in [
@@ -69,6 +71,13 @@ LEVELS = [
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE),
     ]
     for width in widths
+]
+LEVELS += [
+    Deep(name, module, {"LANES": 8}, ULTRASCALE, wire_ps=LINK_WIRE_PS, half_rate=half_rate)
+    for name, module, half_rate in [
+        ("end of a link, 8 lanes", "crosslane_link_core", None),
+        ("lanes of a link, 8 lanes", "crosslane_link_lanes", "rx_clk"),
+    ]
 ]
 PLACED = [
     Configuration(f"{name}, {width} bit", module, {"DATA_BITS": width, **parameters})
@@ -307,7 +316,8 @@ def check() -> bool:
     chosen = LEVELS
     if not os.environ.get("GATEWARE_ALL"):
         of_area = {c.name for c in area.CONFIGURATIONS if c.limit is not None}
-        chosen = [c for c in LEVELS if c.parameters["DATA_BITS"] == 64 or c.name in of_area]
+        wide = [c for c in LEVELS if c.parameters.get("DATA_BITS", 64) > 64]
+        chosen = [c for c in LEVELS if c not in wide or c.name in of_area]
     for configuration in chosen:
         depths = mapped(configuration, configuration.family).depths
         ends = depths.ends[str(depths.levels)]

@@ -65,7 +65,8 @@ package crosslane_link_code_pkg;
 
   // The code of a symbol at a disparity, and the disparity behind it. A group with more ones than
   // zeros or fewer turns the disparity, and is inverted if it is positive; so is a balanced one
-  // that alternates.
+  // that alternates. The group is found by comparison: a synthesis would take an index into the
+  // table for a memory, and move the register of the symbol behind it.
   function automatic coded_t encoded(logic [7:0] symbol, logic control, logic positive);
     // verilator no_inline_task
     logic [4:0] low;
@@ -74,9 +75,11 @@ package crosslane_link_code_pkg;
     logic [3:0] four;
     logic six_balanced, four_balanced, between, takes_a7;
     coded_t result;
-    low = symbol[4:0];
+    low  = symbol[4:0];
     high = symbol[7:5];
-    six = (control && low == 5'd28) ? SIX_K28 : SIX[low];
+    six  = '0;
+    for (int unsigned n = 0; n < 32; n++) if (low == 5'(n)) six |= SIX[n];
+    if (control && low == 5'd28) six = SIX_K28;
     six_balanced = $countones(six) == 3;
     between = positive ^ !six_balanced;
     if (positive && (!six_balanced || low == 5'd7)) six = ~six;

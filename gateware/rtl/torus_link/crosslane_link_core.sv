@@ -135,9 +135,10 @@ module crosslane_link_core
   assign commands = arrival.command ? 6'd1 << come.operation : '0;
 
   // --- The next frame ------------------------------------------------------------------------
-  logic boundary, choose, restart_due, command_due, repeat_due, new_possible;
-  logic take_command, take_restart, take_repeat, take_new, submits, timed_out;
+  logic boundary, choose, restart_due, command_due, takes, submits, timed_out;
+  logic take_command, take_restart, take_repeat, take_new;
   operation_e operation;
+  logic restart_first;
   logic [CHANNELS-1:0] channel, to_confirm;  // a bit each
   logic [2:0] new_channel;
   logic [CHANNELS-1:0] new_chosen;
@@ -148,9 +149,8 @@ module crosslane_link_core
 
   assign choose = boundary && is_up;
   assign take_command = choose && command_due;
-  assign take_restart = take_command && operation == OPERATION_RESTART;
-  assign take_repeat = choose && !command_due && repeat_due;
-  assign take_new = choose && !command_due && !repeat_due && new_possible;
+  assign take_restart = choose && restart_first;
+  assign takes = choose && !command_due;
 
   // A command that is sent has the count that is then told, or that was known for a CONFIRM: it is
   // looked up a clock later.
@@ -195,7 +195,7 @@ module crosslane_link_core
 
   // --- State ---------------------------------------------------------------------------------
   logic is_double, is_discarded, is_overrun, is_stale, is_receiver_settled;
-  logic [1:0] stale;
+  logic is_untrue, is_unfit;
 
   crosslane_link_sender #(
       .RETRY_DATAGRAMS(RETRY_DATAGRAMS),
@@ -219,11 +219,20 @@ module crosslane_link_core
   assign is_settled = is_receiver_settled && unacknowledged == '0 && queued == '0 && !restart_due;
 
   // --- Counters ------------------------------------------------------------------------------
+  // A count behind two events that may come in one clock: both sums are made beside them.
+  function automatic logic [31:0] counted(logic [31:0] count, logic a, logic b);
+    logic [31:0] one_more, two_more;
+    one_more = count + 1'b1;
+    two_more = {count[31:1] + 1'b1, count[0]};
+    if (a && b) return two_more;
+    return (a || b) ? one_more : count;
+  endfunction
+
   always_ff @(posedge clk) begin
     counters.sent <= counters.sent + 32'(take_new);
     counters.delivered <= counters.delivered + 32'(delivers);
     counters.repeated <= counters.repeated + 32'(take_repeat);
-    counters.damaged <= counters.damaged + 32'(arrival.broken) + 32'(arrival.damaged);
+    counters.damaged <= counted(counters.damaged, arrival.broken, arrival.damaged);
     counters.nacks <= counters.nacks + 32'(take_command && operation == OPERATION_NACK);
     counters.restarts <= counters.restarts + 32'(take_restart);
     counters.timeouts <= counters.timeouts + 32'(timed_out);
@@ -231,7 +240,7 @@ module crosslane_link_core
     counters.commands <= counters.commands + 32'(take_command);
     counters.doubles <= counters.doubles + 32'(is_double);
     counters.discarded <= counters.discarded + 32'(is_discarded);
-    counters.stale <= counters.stale + 32'(stale) + 32'(is_stale);
+    counters.stale <= counted(counters.stale, is_untrue, is_unfit || is_stale);
     counters.overruns <= counters.overruns + 32'(is_overrun);
     if (counters_rst) counters <= '0;
   end

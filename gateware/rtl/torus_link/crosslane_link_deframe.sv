@@ -48,16 +48,18 @@ module crosslane_link_deframe
     logic                  is_idle;
     logic                  is_comma;
     logic                  is_skip;
+    logic                  starts;         // a frame, where one may begin
+    logic                  is_alone;       // and is all of it
     logic                  any_error;
     logic                  other_control;  // in a lane behind lane 0
     logic                  all_idle;
     logic                  all_commas;
     logic [31:0]           crc;            // its part in the CRC
-    logic                  fits_alone;     // it is a whole frame, whose CRC fits
+    logic                  fits_alone;     // it is a whole frame that is right
   } column_t;
   column_t here, next;
   logic here_valid;
-  logic [31:0] of_symbols, of_crc, of_ones;
+  logic [31:0] of_symbols, of_ones, of_here, of_begun, of_crc;
 
   crosslane_link_crc #(
       .BYTES(LANES)
@@ -74,25 +76,35 @@ module crosslane_link_deframe
       .behind(of_ones)
   );
 
+  function automatic logic is_right(logic [2:0] operation);
+    return operation inside {[OPERATION_ACK : OPERATION_CONFIRM]};
+  endfunction
+  command_t alone, command;
+  assign alone = 32'(symbols);
+
   always_comb begin
-    logic is_control;
+    logic is_control, is_data, is_command;
     is_control = control[0] && !error[0];
+    is_data = !control[0] && !error[0];
+    is_command = is_control && symbols[0] == K_COMMAND;
     next = '{
         symbols: symbols,
         control: control,
         error: error,
-        is_data: !control[0] && !error[0],
+        is_data: is_data,
         is_control: is_control,
-        is_command: is_control && symbols[0] == K_COMMAND,
+        is_command: is_command,
         is_idle: is_control && symbols[0] == K_IDLE,
         is_comma: is_control && symbols[0] == K_COMMA,
         is_skip: is_control && symbols[0] == K_SKIP,
+        starts: is_data || is_command,
+        is_alone: COMMAND_COLUMNS == 1 && is_command,
         any_error: error != '0,
         other_control: (control >> 1) != '0,
         all_idle: control == '1 && error == '0 && symbols == {LANES{K_IDLE}},
         all_commas: control == '1 && error == '0 && symbols == {LANES{K_COMMA}},
         crc: of_symbols,
-        fits_alone: COMMAND_COLUMNS == 1 && (of_symbols ^ of_ones) == CRC_RESIDUE
+        fits_alone: (of_symbols ^ of_ones) == CRC_RESIDUE && is_right(alone.operation)
     };
   end
   always_ff @(posedge clk) begin
@@ -114,12 +126,11 @@ module crosslane_link_deframe
   assign state = restart ? HUNT : kept;
 
   logic [AT_BITS-1:0] at, at_here;  // columns of the frame or set that have come
-  logic is_command, is_command_here, begins, in_frame, is_first, is_bad, is_last, is_good;
-  logic is_last_of_frame, is_broken, is_damaged, begins_kept;
-  assign is_last_of_frame = at == (is_command ? AT_BITS'(COMMAND_COLUMNS - 1)
-                                              : AT_BITS'(DATAGRAM_COLUMNS - 1));
+  logic is_command, is_command_here, begins, begins_kept, in_frame, is_first, is_last, is_broken;
+  logic is_damaged;
+  assign is_first = begins && here.starts;
 
-  // A column that begins something, or ought to. Control symbols are bad where there must be data.
+  // A column that begins something, or ought to.
   always_comb begin
     unique case (kept)
       BEGIN:   begins_kept = 1'b1;
@@ -128,17 +139,29 @@ module crosslane_link_deframe
       default: begins_kept = here.is_control;  // FRAME, SET, HUNT
     endcase
     begins = restart ? here.is_control : begins_kept;
-    is_first = begins && (here.is_data || here.is_command);
-    in_frame = is_first || (state == FRAME && !begins);
+    in_frame = begins ? here.starts : state == FRAME;
     is_command_here = is_first ? here.is_command : is_command;
     at_here = is_first ? '0 : at;
-    is_last = is_first ? COMMAND_COLUMNS == 1 && here.is_command : in_frame && is_last_of_frame;
-    is_bad = here.any_error || here.other_control || (here.is_control && !is_first);
     is_broken = begins && (state == FRAME || state == SET);
   end
 
   // --- CRC, of a frame that begins with this column and of one that goes on ------------------
-  logic [31:0] crc, crc_behind;
+  // `crc` is that of the columns before as it counts behind this one, so that it is only added.
+  logic [31:0] crc, crc_next;
+  crosslane_link_crc #(
+      .BYTES(LANES)
+  ) here_alone (
+      .crc(here.crc),
+      .data('0),
+      .behind(of_here)
+  );
+  crosslane_link_crc #(
+      .BYTES(LANES)
+  ) begun_alone (
+      .crc(of_ones),
+      .data('0),
+      .behind(of_begun)
+  );
   crosslane_link_crc #(
       .BYTES(LANES)
   ) crc_alone (
@@ -146,7 +169,7 @@ module crosslane_link_deframe
       .data('0),
       .behind(of_crc)
   );
-  assign crc_behind = here.crc ^ of_crc;
+  assign crc_next = of_here ^ (is_first ? of_begun : of_crc);
 
   // --- The word at the beginning of a frame --------------------------------------------------
   logic [31:0] word, word_next;
@@ -156,31 +179,49 @@ module crosslane_link_deframe
     assign word_next = (at_here < AT_BITS'(WORD_COLUMNS)) ? {here.symbols, word[31:8*LANES]} : word;
   end
 
-  command_t command;
-  logic is_operation;
-  assign command = word_next;
-  assign is_operation = command.operation inside {[OPERATION_ACK : OPERATION_CONFIRM]};
-  assign is_good = (is_first ? here.fits_alone : crc_behind == CRC_RESIDUE)
-                   && (!is_command_here || is_operation);
+  assign command = word;
   logic unused;
-  assign unused = &{1'b0, command};
+  assign unused = &{1'b0, alone, command};
 
   // --- State ---------------------------------------------------------------------------------
+  // Worked out for both: that this column begins something, by itself, and that it does not.
+  state_e begun, going;
+  logic is_last_of_frame, ends_well, is_bad, begun_damaged, going_damaged;
+  assign is_last_of_frame = at == (is_command ? AT_BITS'(COMMAND_COLUMNS - 1)
+                                              : AT_BITS'(DATAGRAM_COLUMNS - 1));
+  assign ends_well = (crc ^ here.crc) == CRC_RESIDUE && (!is_command || is_right(
+      command.operation
+  ));
+  assign is_bad = here.any_error || here.other_control;
+
   always_comb begin
-    state_next = state;
-    is_damaged = 1'b0;
-    if (in_frame) begin
-      is_damaged = is_bad || (is_last && !is_good);
-      state_next = is_damaged ? HUNT : is_last ? BEGIN : FRAME;
-    end else if (begins) begin
-      if (here.is_idle) state_next = BEGIN;
-      else if (here.is_comma) state_next = COMMA;
-      else begin
-        is_damaged = 1'b1;
-        state_next = HUNT;
+    begun = HUNT;
+    begun_damaged = 1'b0;
+    if (here.starts && !is_bad && (here.fits_alone || !here.is_alone)) begin
+      begun = here.is_alone ? BEGIN : FRAME;
+    end else if (!here.starts && here.is_idle) begun = BEGIN;
+    else if (!here.starts && here.is_comma) begun = COMMA;
+    else begun_damaged = 1'b1;
+
+    going = kept;
+    going_damaged = 1'b0;
+    unique case (kept)
+      FRAME: begin
+        // Control symbols are bad where there must be data.
+        going_damaged = is_bad || here.is_control || (is_last_of_frame && !ends_well);
+        going = going_damaged ? HUNT : is_last_of_frame ? BEGIN : FRAME;
       end
-    end else if (state == COMMA) state_next = here.is_data ? SET : SKIP;
-    else if (state == SET && at == AT_BITS'(SET_COLUMNS - 1)) state_next = BEGIN;
+      COMMA:   going = here.is_data ? SET : SKIP;
+      SET:     if (at == AT_BITS'(SET_COLUMNS - 1)) going = BEGIN;
+      default: ;
+    endcase
+    if (restart) begin
+      going = HUNT;
+      going_damaged = 1'b0;
+    end
+    state_next = begins ? begun : going;
+    is_damaged = begins ? begun_damaged : going_damaged;
+    is_last = begins ? here.is_alone : state == FRAME && is_last_of_frame;
   end
 
   always_ff @(posedge clk) begin
@@ -193,7 +234,7 @@ module crosslane_link_deframe
       // The comma is a set's column 0, so the first of its data is column 1.
       at <= (kept == COMMA && !begins) ? AT_BITS'(2) : at_here + 1'b1;
       is_command <= is_command_here;
-      crc <= is_first ? here.crc ^ of_ones : crc_behind;
+      crc <= crc_next;
       if (in_frame) word <= word_next;
     end else if (restart) kept <= HUNT;
     if (rst) begin

@@ -24,10 +24,11 @@ module crosslane_link_receiver
     input  logic                            choose,
     input  logic                            restart_due,
     output logic                            command_due,
+    output logic                            restart_first,  // a command is due, and it is RESTART
     output operation_e                      operation,
-    output logic       [ CHANNELS-1:0]      channel,       // that it is about, a bit each
-    output logic       [ CHANNELS-1:0]      to_confirm,    // the same of a CONFIRM
-    output logic       [ CHANNELS-1:0][9:0] told,          // count that each channel was told
+    output logic       [ CHANNELS-1:0]      channel,        // that it is about, a bit each
+    output logic       [ CHANNELS-1:0]      to_confirm,     // the same of a CONFIRM
+    output logic       [ CHANNELS-1:0][9:0] told,           // count that each channel was told
     output logic       [          7:0]      expected,
     output logic                            in_error,
     output logic                            is_settled,
@@ -35,12 +36,12 @@ module crosslane_link_receiver
     output logic       [ CHANNELS-1:0][9:0] delivered,
     // Arrivals, while the link is up.
     input  arrival_t                        arrival,
-    input  logic                            has_room,      // for the datagram that has come
-    output logic                            delivers,      // it is in order
-    output logic                            is_double,     // counted
-    output logic                            is_discarded,  // counted
-    output logic                            is_overrun,    // counted
-    output logic                            is_stale,      // counted
+    input  logic                            has_room,       // for the datagram that has come
+    output logic                            delivers,       // it is in order
+    output logic                            is_double,      // counted
+    output logic                            is_discarded,   // counted
+    output logic                            is_overrun,     // counted
+    output logic                            is_stale,       // counted
     // A buffer is freed.
     input  logic                            frees,
     input  logic       [          2:0]      frees_channel
@@ -88,14 +89,14 @@ module crosslane_link_receiver
 
   // --- Commands that are due -----------------------------------------------------------------
   localparam logic [TIME_BITS-1:0] WITHIN = TIME_BITS'(ACKNOWLEDGE_WITHIN);
-  logic nack_due, ack_due, pending, due_begins, due_comes, flush_now;
+  logic nack_due, ack_due, due_begins, due_comes, flush_now;
   logic is_nack, is_restart, is_confirm, is_count;
   set_t asked, ask_now, first_asked, next_told, whose_turn, tell_channel, told_channel;
 
   assign nack_due = nack_pending || (nack_armed && nack_came);
-  assign pending = owed != '0 || untold != '0;
-  assign due_begins = pending && !due_armed && !flush;
-  assign due_comes = pending && (due_armed ? due_came : due_begins && WITHIN == '0);
+  // While it is armed something is owed or untold.
+  assign due_begins = (owed != '0 || untold != '0) && !due_armed && !flush;
+  assign due_comes = due_armed ? due_came : due_begins && WITHIN == '0;
   assign flush_now = flush || due_comes;
   assign ack_due = at_once || flush_now || owed >= OWED_BITS'(ACKNOWLEDGE_DATAGRAMS)
                    || urgent != '0;
@@ -104,6 +105,7 @@ module crosslane_link_receiver
 
   assign is_nack = nack_due;
   assign is_restart = restart_due && !nack_due;
+  assign restart_first = is_restart;
   assign is_confirm = confirm != '0 && !nack_due && !restart_due;
   assign is_count = ask_now != '0 && confirm == '0 && !nack_due && !restart_due;
   assign command_due = nack_due || restart_due || confirm != '0 || ask_now != '0 || ack_due;
@@ -157,7 +159,7 @@ module crosslane_link_receiver
                                      & (is_count ? '1 : ~ask_now)));
   always_comb begin
     set_t left;
-    left = is_count ? untold & ~first_asked : untold & (untold - 1'b1);
+    left = untold & ~(is_count ? first_asked : lowest(untold));
     // Nothing is left to be told.
     is_silent = (owed == '0 || !is_restart) && (is_confirm ? untold : left) == '0;
   end
@@ -215,7 +217,7 @@ module crosslane_link_receiver
     if (choose) begin
       nack_pending_next = nack_due;
       flush_next = flush_now;
-      due_armed_next = pending && (due_armed || due_begins) && !due_comes;
+      due_armed_next = (due_armed || due_begins) && !due_comes;
       due_arms = due_begins;
       ask_next = ask_now;
       ask_armed_next = ask_armed & ~asked;

@@ -78,11 +78,12 @@ module crosslane_link_training
   assign up_by_sent = is_confirming && stage_2_sent && knows_all && is_sent_by_now;
 
   // --- The column, before what it ended ------------------------------------------------------
-  logic is_wrong, expires, is_last_of_round, comes_round, counts_columns;
+  logic is_wrong, may_expire, expires, is_last_of_round, comes_round, counts_columns;
   // Worked out a clock ahead: no more columns may follow in this state, or without a good set.
   logic state_ends, round_ends;
   assign is_wrong = counts && !(present && whole);
-  assign expires = is_confirming && counts && state_ends && !up_by_sent;
+  assign may_expire = is_confirming && counts && state_ends;
+  assign expires = may_expire && !up_by_sent;
   assign is_last_of_round = counts && round_ends;
   // Alignment begins anew, and the link cannot come up without it.
   assign comes_round = is_last_of_round && (is_aligning || (is_confirming && !state_ends))
@@ -92,7 +93,8 @@ module crosslane_link_training
                           && (is_aligning || (is_confirming && !up_by_sent) || (is_up && retrain));
 
   // --- A good set ----------------------------------------------------------------------------
-  logic is_fit, is_far, is_seen, knows_me, does_fit, is_stranger, fails, fits, switches, takes;
+  logic is_fit, is_far, is_seen, knows_me, does_fit, is_stranger, may_fail, fails, fits, switches;
+  logic takes;
   // It stands for some clocks before it counts, so it is looked at a clock ahead. Of the sessions none
   // that counts here changes between: a port that is up or confirms has seen one, and one that is
   // disabled knows none.
@@ -111,8 +113,8 @@ module crosslane_link_training
   assign fits = events.set_good && does_fit;
   assign takes = fits && !stays_up;
   assign switches = fits && now.seen != '0 && !is_seen && (is_aligning || is_confirming);
-  assign fails = events.set_good && !does_fit && count.misfits == 2'(MISFITS - 1)
-                 && !up_by_sent && !expires;
+  assign may_fail = events.set_good && count.misfits == 2'(MISFITS - 1);
+  assign fails = may_fail && !does_fit && !up_by_sent && !expires;
 
   // --- Loss ----------------------------------------------------------------------------------
   logic is_damaged_once, is_damaged_twice, drops;
@@ -132,17 +134,21 @@ module crosslane_link_training
 
   // --- Coming up -----------------------------------------------------------------------------
   // The count of idle columns is short of its end, or the link would have come up with the last.
-  logic up_by_idle, up_by_set, confirms, clears;
-  assign up_by_idle = is_confirming && events.idle && !events.broken && count.knowing_sets != '0
-                      && count.idle_in_a_row >= 3'(FOLLOWING_IDLE_COLUMNS - 1)
-                      && !up_by_sent && !expires && !is_last_of_round;
-  assign up_by_set = is_confirming && fits && is_seen && knows_me && is_sent_by_now
-                     && count.knowing_sets >= 4'(GOOD_SETS - 1)
-                     && !up_by_sent && !expires && !is_last_of_round;
+  logic may_by_idle, may_by_set, up_by_idle, up_by_set, confirms, clears;
+  assign may_by_idle = is_confirming && events.idle && !events.broken && count.knowing_sets != '0
+                       && count.idle_in_a_row >= 3'(FOLLOWING_IDLE_COLUMNS - 1)
+                       && !is_last_of_round;
+  assign may_by_set = is_confirming && events.set_good && is_fit && is_far && is_seen && knows_me
+                      && is_sent_by_now && count.knowing_sets >= 4'(GOOD_SETS - 1)
+                      && !is_last_of_round;
+  assign up_by_idle = may_by_idle && !up_by_sent && !expires;
+  assign up_by_set = may_by_set && !up_by_sent && !expires;
   assign confirms = is_aligning && fits && !switches && !is_last_of_round
                     && count.good_sets == 4'(GOOD_SETS - 1);
-  // Counts begin anew.
-  assign clears = up_by_sent || up_by_idle || up_by_set || confirms || expires || switches || fails;
+  // Counts begin anew, whichever of these comes first.
+  assign clears = up_by_sent || may_expire || may_by_idle || may_by_set || confirms || switches
+                  || (may_fail && !(is_fit && (is_up ? is_seen
+                                               : is_far || now.state == PORT_DISABLED)));
 
   // --- Counts --------------------------------------------------------------------------------
   function automatic logic [3:0] one_more(logic [3:0] sets);

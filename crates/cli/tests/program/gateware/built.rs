@@ -237,6 +237,26 @@ fn messages_reach_a_neighbours_memory_in_time() {
     assert!(put < MOST_PUT && get < MOST_GET, "put {put:?}, get {get:?}");
 }
 
+/// Time of a message that lanes and gateware add to the model's, for puts and gets
+/// (`docs/network-processor.md`, *Time of a message*), and three clocks of 4 ns.
+const PUT_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(129);
+const GET_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(116);
+const THREE_CLOCKS: Picoseconds = Picoseconds::from_ns(12);
+
+/// The lanes' and the gateware's clocks are the same for every size.
+#[test]
+fn messages_take_the_models_time_and_that_of_the_lanes() {
+    for (way, beside) in [(SendWay::Put, PUT_BESIDE_MODEL), (SendWay::Get, GET_BESIDE_MODEL)] {
+        for bytes in [8, 64, 128, 1000] {
+            let time = |engine| message_time("nget:crosslane", engine, bytes, way).0;
+            let (model, gateware) = (time(EngineKind::Model), time(EngineKind::Rtl));
+            let beyond = gateware.abs_diff(model + beside.0);
+            let most = THREE_CLOCKS.0 + model / 100;
+            assert!(beyond <= most, "{way:?} of {bytes} B: {gateware} ps, the model {model} ps");
+        }
+    }
+}
+
 /// Most that the lanes and the gateware add to a message's time in the model
 /// (`docs/network-processor.md`, *Time of a message*): 52 clocks of 3.3 ns, 39 of them and up to a
 /// row of 8 in lanes of 64b/66b.
