@@ -8,6 +8,9 @@
 //! | --- | --- |
 //! | [`tx_i`](Node::tx_i) | begins to send |
 //! | [`rx_i`](Node::rx_i) | makes room |
+//! | [`tx_i_strided`](Node::tx_i_strided) | begins to send blocks of memory at a stride |
+//! | [`rx_i_strided`](Node::rx_i_strided) | makes room in blocks of memory at a stride |
+//! | [`test`](Node::test) | whether a message has ended |
 //! | [`finish`](Node::finish) | waits until a message has left its buffer, or is in it |
 //! | [`put`](Node::put) | stores a short message into a link, with the processor |
 //!
@@ -67,15 +70,17 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod coordinates;
 mod error;
 mod node;
 mod operation;
 
+pub use blocks::Blocks;
 pub use coordinates::{Coordinates, Direction, Peer};
 pub use crosslane_driver::network_processor::{
     Buffers, Ended, LinkCounters, LinkState, LinkStatus, Modes, NetworkError, NetworkFault,
     Requests, TorusDimension,
 };
 pub use error::TorusError;
-pub use node::{Begun, Message, Node, NodeOptions};
+pub use node::{Begun, Message, Node, NodeOptions, StridedMessage};

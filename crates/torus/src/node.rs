@@ -9,11 +9,12 @@ use std::time::Duration;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
-    Ended, InFlight, Key, MAX_MESSAGE_BYTES, Modes, NetworkProcessor, PAYLOAD_BYTES,
+    Buffers, Ended, InFlight, Key, MAX_MESSAGE_BYTES, Modes, NetworkProcessor, PAYLOAD_BYTES,
 };
 use crosslane_host::{AnyBus, Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
 
+use crate::blocks::Blocks;
 use crate::coordinates::{Coordinates, Direction, Peer};
 use crate::error::{Result, TorusError};
 use crate::operation::{MessageDirection, Next, Operations, Whole};
@@ -60,6 +61,33 @@ pub struct Message {
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Message({}, tag {}, bytes {:?})", self.peer, self.tag, self.part)
+    }
+}
+
+/// Message in equal blocks of memory at a stride, or room for one.
+#[derive(Clone)]
+pub struct StridedMessage {
+    /// Destination or source.
+    pub peer: Peer,
+    /// Tag, 0 to 63.
+    pub tag: u8,
+    /// Buffer from [`Node::buffer`].
+    pub buffer: Buffer,
+    /// Blocks of the message in the buffer.
+    pub blocks: Blocks,
+    /// Time by which it must have ended.
+    pub deadline: Picoseconds,
+}
+
+impl fmt::Debug for StridedMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StridedMessage({}, tag {}, {:?})", self.peer, self.tag, self.blocks)
+    }
+}
+
+impl From<Message> for StridedMessage {
+    fn from(Message { peer, tag, buffer, part, deadline }: Message) -> Self {
+        Self { peer, tag, buffer, blocks: part.into(), deadline }
     }
 }
 
@@ -206,6 +234,17 @@ impl Node {
     /// # Errors
     /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
     pub async fn tx_i(&self, message: Message) -> Result<Begun> {
+        self.begin(MessageDirection::Sent, message.into()).await
+    }
+
+    /// Begins to send a message in blocks at a stride, as [`tx_i`](Self::tx_i). The receiver may
+    /// have other blocks, or one. With [`Buffers::Copied`](crate::Buffers::Copied) blocks may have
+    /// any length; else they are whole datagrams, and each takes a request slot.
+    ///
+    /// # Errors
+    /// Those of [`tx_i`](Self::tx_i), and blocks that overlap, that end within a datagram, or of
+    /// which a piece has more than there are slots.
+    pub async fn tx_i_strided(&self, message: StridedMessage) -> Result<Begun> {
         self.begin(MessageDirection::Sent, message).await
     }
 
@@ -223,6 +262,15 @@ impl Node {
     /// # Errors
     /// Returns the errors of [`tx_i`](Self::tx_i).
     pub async fn rx_i(&self, message: Message) -> Result<Begun> {
+        self.begin(MessageDirection::Received, message.into()).await
+    }
+
+    /// Makes room for a message in blocks at a stride, as [`rx_i`](Self::rx_i). What lies between
+    /// the blocks stays the program's.
+    ///
+    /// # Errors
+    /// Returns the errors of [`tx_i_strided`](Self::tx_i_strided).
+    pub async fn rx_i_strided(&self, message: StridedMessage) -> Result<Begun> {
         self.begin(MessageDirection::Received, message).await
     }
 
@@ -264,12 +312,17 @@ impl Node {
         Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::InvalidArgument, problem))
     }
 
-    async fn begin(&self, direction: MessageDirection, message: Message) -> Result<Begun> {
-        let Message { peer, tag, buffer, part, deadline } = message;
+    async fn begin(&self, direction: MessageDirection, message: StridedMessage) -> Result<Begun> {
+        let StridedMessage { peer, tag, buffer, blocks, deadline } = message;
         self.check_peer(peer, tag)?;
         let key = peer.key(tag);
         let sizes = self.processor.sizes();
         let payload = key.unit_bytes(sizes.payload_bytes());
+        let is_copied = self.processor.modes().buffers == Buffers::Copied;
+        if let Some(problem) = blocks.problem((!is_copied).then_some(payload)) {
+            let place = self.describe(peer, tag);
+            return Err(TorusError::refused(&place, ErrorKind::InvalidArgument, problem));
+        }
         let longest = self.shared.options.piece_bytes.min(key.max_bytes(sizes.payload_bytes()));
         let piece_bytes = longest / payload * payload;
         // Messages that have ended release their keys here.
@@ -279,21 +332,23 @@ impl Node {
             return Err(TorusError::refused(&self.describe(peer, tag), ErrorKind::Busy, problem));
         }
         let taken = TakenKey { node: self, direction, key };
-        let whole = Arc::new(Whole { direction, key, buffer, part, deadline, piece_bytes });
+        let whole = Arc::new(Whole { direction, key, buffer, blocks, deadline, piece_bytes });
         let now = self.processor.bus().now();
-        let posted = self.post(&whole, whole.piece(whole.part.start)).await?;
+        let posted = self.post(&whole, whole.piece(0)).await?;
         // From here on the operation owns the key.
         std::mem::forget(taken);
         let id = lock(&self.shared.operations).begin(whole, posted, now);
         Ok(Begun { shared: Arc::clone(&self.shared), id })
     }
 
-    async fn post(&self, whole: &Whole, part: Range<u64>) -> Result<InFlight> {
-        let buffer = whole.buffer.clone();
-        let message = driver::Message { key: whole.key, buffer, part, deadline: whole.deadline };
+    /// Posts a piece of a message.
+    async fn post(&self, whole: &Whole, piece: Range<u64>) -> Result<InFlight> {
+        let (buffer, parts) = (whole.buffer.clone(), whole.blocks.parts(piece));
+        let (key, deadline) = (whole.key, whole.deadline);
+        let message = driver::ScatteredMessage { key, buffer, parts, deadline };
         Ok(match whole.direction {
-            MessageDirection::Sent => self.processor.nget(message).await?,
-            MessageDirection::Received => self.processor.credit(message).await?,
+            MessageDirection::Sent => self.processor.nget_scattered(message).await?,
+            MessageDirection::Received => self.processor.credit_scattered(message).await?,
         })
     }
 

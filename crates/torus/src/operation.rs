@@ -9,6 +9,7 @@ use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::{Ended, InFlight, Key};
 use crosslane_pcie::units::Picoseconds;
 
+use crate::blocks::Blocks;
 use crate::error::Result;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,23 +23,23 @@ pub(crate) struct Whole {
     pub direction: MessageDirection,
     pub key: Key,
     pub buffer: Buffer,
-    pub part: Range<u64>,
+    pub blocks: Blocks,
     pub deadline: Picoseconds,
     /// Length of the longest piece.
     pub piece_bytes: u64,
 }
 
 impl Whole {
-    /// Returns the piece that begins at an offset of the buffer.
+    /// Returns the piece that begins at an offset of the message.
     pub fn piece(&self, from: u64) -> Range<u64> {
-        from..self.part.end.min(from.saturating_add(self.piece_bytes))
+        from..self.blocks.bytes().min(from.saturating_add(self.piece_bytes))
     }
 }
 
 /// Message in progress or ended.
 pub(crate) struct Operation {
     pub whole: Arc<Whole>,
-    /// Piece that the device has, or had last.
+    /// Piece of the message that the device has, or had last.
     piece: Range<u64>,
     /// `None` while the next piece is being posted.
     current: Option<Arc<InFlight>>,
@@ -78,7 +79,7 @@ impl Operations {
     pub fn begin(&mut self, whole: Arc<Whole>, first: InFlight, now: Picoseconds) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        let piece = whole.piece(whole.part.start);
+        let piece = whole.piece(0);
         let operation = Operation {
             whole,
             piece,
@@ -108,7 +109,7 @@ impl Operations {
     /// Returns the messages with further pieces after the current one.
     pub fn long(&self) -> Vec<u64> {
         let long = |operation: &Operation| {
-            operation.result.is_none() && operation.piece.end < operation.whole.part.end
+            operation.result.is_none() && operation.piece.end < operation.whole.blocks.bytes()
         };
         self.by_id.iter().filter(|(_, operation)| long(operation)).map(|(&id, _)| id).collect()
     }
@@ -134,7 +135,7 @@ impl Operations {
         };
         operation.moved_bytes += ended.bytes;
         let is_whole = ended.bytes == operation.piece.end - operation.piece.start;
-        if is_whole && operation.piece.end < operation.whole.part.end {
+        if is_whole && operation.piece.end < operation.whole.blocks.bytes() {
             operation.piece = operation.whole.piece(operation.piece.end);
             return Some(Next::Post(operation.piece.clone()));
         }
@@ -167,7 +168,7 @@ impl Operations {
     /// Abandons a message: one being sent continues, room to receive is taken back.
     pub fn abandon(&mut self, id: u64) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
-        let is_long = operation.piece.end < operation.whole.part.end;
+        let is_long = operation.piece.end < operation.whole.blocks.bytes();
         if operation.result.is_none()
             && operation.whole.direction == MessageDirection::Sent
             && is_long

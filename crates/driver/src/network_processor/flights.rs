@@ -45,17 +45,24 @@ pub(super) struct Outcome {
     pub ended: Picoseconds,
 }
 
+/// Parts of the program's buffer to which received data are copied, and its claims on them.
+pub(super) struct Target {
+    pub buffer: Buffer,
+    pub parts: Vec<Range<u64>>,
+    pub claims: Vec<Claim>,
+}
+
 /// The driver's own memory in place of the program's.
 pub(super) struct Bounce {
     pub own: Buffer,
     /// Target of the copy of received data.
-    pub target: Option<(Buffer, Range<u64>, Claim)>,
+    pub target: Option<Target>,
 }
 
 /// Memory of a message that the device may reach.
 pub(super) struct Held {
-    /// Claimed part of the program's buffer, which the device reaches itself.
-    pub claim: Option<Claim>,
+    /// Claimed parts of the program's buffer, which the device reaches itself.
+    pub claims: Vec<Claim>,
     pub bounce: Option<Bounce>,
 }
 
@@ -301,7 +308,7 @@ impl Flights {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         let before = flight.outcome.replace(outcome);
         assert!(before.is_none(), "message {id} ends twice: {before:?}, then {outcome:?}");
-        flight.held.claim = None;
+        flight.held.claims.clear();
         let (kind, key, token) = (flight.kind, flight.key, flight.token);
         self.free_places[of(kind)] += flight.places;
         let (free, slots) = (self.free_places[of(kind)], self.slots[of(kind)]);

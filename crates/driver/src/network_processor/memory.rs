@@ -9,9 +9,9 @@ use crosslane_pcie::units::BusAddress;
 
 use super::NetworkProcessor;
 use super::error::NetworkError;
-use super::flights::{Bounce, Held, Kind};
-use super::options::{Buffers, Message};
-use crate::buffer::{Buffer, Claim, check_placed};
+use super::flights::{Bounce, Held, Kind, Target};
+use super::options::{Buffers, ScatteredMessage};
+use crate::buffer::{Buffer, check_placed};
 use crate::error::Result;
 
 /// Smallest size of the driver's own buffers, bytes.
@@ -38,33 +38,39 @@ impl NetworkProcessor {
     pub(super) async fn hold(
         &self,
         kind: Kind,
-        message: &Message,
+        message: &ScatteredMessage,
     ) -> Result<(Held, Vec<(BusAddress, u32)>), NetworkError> {
-        let Message { buffer, part, .. } = message;
+        let buffer = &message.buffer;
         let refused = NetworkError::refused;
-        if part.is_empty() {
-            return Ok((Held { claim: None, bounce: None }, Vec::new()));
-        }
+        let parts: Vec<_> = message.parts.iter().filter(|part| !part.is_empty()).cloned().collect();
         let device_writes = kind == Kind::Credit;
-        let claim = buffer.claim(part.clone(), device_writes).map_err(refused)?;
-        if self.shared.modes.buffers != Buffers::Copied {
-            let pieces = self.placed(buffer, part.clone())?;
-            return Ok((Held { claim: Some(claim), bounce: None }, pieces));
+        let claims = parts.iter().map(|part| buffer.claim(part.clone(), device_writes));
+        let claims = claims.collect::<Result<Vec<_>>>().map_err(refused)?;
+        if parts.is_empty() || self.shared.modes.buffers != Buffers::Copied {
+            let mut pieces = Vec::new();
+            for part in parts {
+                pieces.append(&mut self.placed(buffer, part)?);
+            }
+            return Ok((Held { claims, bounce: None }, pieces));
         }
-        let bytes = part.end - part.start;
+        let bytes = message.bytes();
         let own = self.own_buffer(bytes).await.map_err(refused)?;
         let target = match kind {
             Kind::Get => {
                 self.bus().work(HostWork::Copy(bytes)).await;
-                let mut data = vec![0; bytes as usize];
-                buffer.read(part.start, &mut data).map_err(refused)?;
-                own.write(0, &data).map_err(refused)?;
+                let mut at = 0;
+                for part in parts {
+                    let mut data = vec![0; (part.end - part.start) as usize];
+                    buffer.read(part.start, &mut data).map_err(refused)?;
+                    own.write(at, &data).map_err(refused)?;
+                    at += data.len() as u64;
+                }
                 None
             }
-            Kind::Credit => Some((buffer.clone(), part.clone(), claim)),
+            Kind::Credit => Some(Target { buffer: buffer.clone(), parts, claims }),
         };
         let pieces = self.placed(&own, 0..bytes)?;
-        Ok((Held { claim: None, bounce: Some(Bounce { own, target }) }, pieces))
+        Ok((Held { claims: Vec::new(), bounce: Some(Bounce { own, target }) }, pieces))
     }
 
     /// Returns the bus addresses of a part of a buffer.
@@ -106,19 +112,18 @@ impl NetworkProcessor {
     }
 
     /// Copies received data into the program's buffer.
-    pub(super) async fn copy_out(
-        &self,
-        own: &Buffer,
-        target: Option<(Buffer, Range<u64>, Claim)>,
-        bytes: u64,
-    ) {
-        let Some((buffer, part, claim)) = target else { return };
-        let bytes = bytes.min(part.end - part.start);
-        let mut data = vec![0; bytes as usize];
-        drop(claim);
-        // Cannot fail: the sizes were compared when the message was posted.
-        let copied = own.read(0, &mut data).and_then(|()| buffer.write(part.start, &data));
-        debug_assert_eq!(copied, Ok(()));
-        self.bus().work(HostWork::Copy(bytes)).await;
+    pub(super) async fn copy_out(&self, own: &Buffer, target: Option<Target>, bytes: u64) {
+        let Some(Target { buffer, parts, claims }) = target else { return };
+        drop(claims);
+        let mut at = 0;
+        for part in parts {
+            let here = (bytes - at).min(part.end - part.start);
+            let mut data = vec![0; here as usize];
+            // Cannot fail: the sizes were compared when the message was posted.
+            let copied = own.read(at, &mut data).and_then(|()| buffer.write(part.start, &data));
+            debug_assert_eq!(copied, Ok(()));
+            at += here;
+        }
+        self.bus().work(HostWork::Copy(at)).await;
     }
 }

@@ -13,7 +13,9 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::error::{NetworkError, NetworkFault};
 use super::flights::{Bounce, Held, Kind, NotNow, Outcome, WORD_STRIDE, Written};
-use super::options::{CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TAGS};
+use super::options::{
+    CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, ScatteredMessage, TAGS,
+};
 use super::request::{self, CutWithin, Of, REQUEST_BYTES, Run, SLOT_BYTES};
 use super::shared::Shared;
 use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
@@ -60,6 +62,14 @@ impl Drop for InLine<'_> {
     }
 }
 
+/// Returns what helps a message whose memory is in too many pieces, or in the wrong ones.
+const fn remedy(message: &ScatteredMessage) -> &'static str {
+    match message.parts.len() {
+        0 | 1 => "copied or mapped buffers are contiguous",
+        _ => "copied buffers are contiguous",
+    }
+}
+
 impl NetworkProcessor {
     /// Sends a message: writes its requests once slots are free. Its part of the buffer belongs to
     /// the device until it has ended; with copied buffers only until it has been copied.
@@ -67,6 +77,20 @@ impl NetworkProcessor {
     /// # Errors
     /// An impossible message, a key in use, or no slot until the message's deadline.
     pub async fn nget(&self, message: Message) -> Result<InFlight, NetworkError> {
+        self.post(Kind::Get, message.into()).await
+    }
+
+    /// Sends a message that lies in several parts of a buffer, as [`nget`](Self::nget). With copied
+    /// buffers the parts may be any; else all but the last are whole datagrams, and each takes a
+    /// request slot at least.
+    ///
+    /// # Errors
+    /// Those of [`nget`](Self::nget), and parts that end within a datagram or are more than there
+    /// are slots.
+    pub async fn nget_scattered(
+        &self,
+        message: ScatteredMessage,
+    ) -> Result<InFlight, NetworkError> {
         self.post(Kind::Get, message).await
     }
 
@@ -76,6 +100,17 @@ impl NetworkProcessor {
     /// # Errors
     /// See [`nget`](Self::nget).
     pub async fn credit(&self, message: Message) -> Result<InFlight, NetworkError> {
+        self.post(Kind::Credit, message.into()).await
+    }
+
+    /// Makes room for a message in several parts of a buffer; the sender's may be others.
+    ///
+    /// # Errors
+    /// See [`nget_scattered`](Self::nget_scattered).
+    pub async fn credit_scattered(
+        &self,
+        message: ScatteredMessage,
+    ) -> Result<InFlight, NetworkError> {
         self.post(Kind::Credit, message).await
     }
 
@@ -93,9 +128,8 @@ impl NetworkProcessor {
     }
 
     /// Checks a message before anything is written.
-    fn check(&self, message: &Message) -> Result<(), NetworkError> {
-        let Message { key, part, .. } = message;
-        let bytes = part.end.saturating_sub(part.start);
+    fn check(&self, message: &ScatteredMessage) -> Result<(), NetworkError> {
+        let (key, bytes) = (&message.key, message.bytes());
         self.check_key(*key).map_err(|problem| self.refuse(*key, InvalidArgument, problem))?;
         let most = key.max_bytes(self.shared.sizes.payload_bytes());
         if bytes > most {
@@ -144,7 +178,7 @@ impl NetworkProcessor {
         }
     }
 
-    async fn post(&self, kind: Kind, message: Message) -> Result<InFlight, NetworkError> {
+    async fn post(&self, kind: Kind, message: ScatteredMessage) -> Result<InFlight, NetworkError> {
         self.settle().await.map_err(|error| self.no_answer(message.key, error))?;
         self.check(&message)?;
         // Dropped messages hold their memory for a moment; this one may want it.
@@ -159,7 +193,8 @@ impl NetworkProcessor {
             Err(CutWithin { at }) => {
                 let problem = format!(
                     "its memory goes on elsewhere after {at} B, which is not a multiple of the \
-                     {unit_bytes} B of a datagram: copied or mapped buffers are contiguous"
+                     {unit_bytes} B of a datagram: {}",
+                    remedy(&message)
                 );
                 return Err(self.refuse(message.key, Unsupported, problem));
             }
@@ -176,11 +211,12 @@ impl NetworkProcessor {
     async fn begin(
         &self,
         kind: Kind,
-        message: &Message,
+        message: &ScatteredMessage,
         runs: usize,
         held: Held,
     ) -> Result<InFlight, NetworkError> {
-        let Message { key, part, deadline, .. } = message;
+        let ScatteredMessage { key, deadline, .. } = message;
+        let bytes = message.bytes();
         let mut held = Some(held);
         let mut in_line: Option<InLine<'_>> = None;
         loop {
@@ -195,12 +231,12 @@ impl NetworkProcessor {
                         Unsupported,
                         format!(
                             "its memory lies in {runs} pieces, and there are {have} places for \
-                         requests: copied or mapped buffers are contiguous"
+                             requests: {}",
+                            remedy(message)
                         ),
                     ));
                 }
-                let (places, bytes) = (runs as u32, part.end - part.start);
-                let begun = flights.begin((kind, *key), places, bytes, turn, || {
+                let begun = flights.begin((kind, *key), runs as u32, bytes, turn, || {
                     held.take().expect("a message begins once")
                 });
                 if let Ok(id) = begun {
@@ -217,7 +253,7 @@ impl NetworkProcessor {
                 }
                 Err(NotNow::KeyEnding | NotNow::NoPlace) if self.bus().now() >= *deadline => {
                     let fault = NetworkFault::Deadline { deadline: *deadline };
-                    return Err(self.failure(*key, fault, 0, part.end - part.start));
+                    return Err(self.failure(*key, fault, 0, bytes));
                 }
                 Err(not_now) => {
                     match not_now {

@@ -32,7 +32,7 @@ pub use links::{LinkCounters, LinkStatus, TorusDimension};
 pub use messages::InFlight;
 pub use options::{
     Buffers, CHANNELS, Ended, Key, LONG_PAYLOAD_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOADS, Message,
-    Modes, PAYLOAD_BYTES, Requests, TAGS,
+    Modes, PAYLOAD_BYTES, Requests, ScatteredMessage, TAGS,
 };
 
 pub use crosslane_regs::network_processor::{LinkMode, LinkState};

@@ -169,6 +169,40 @@ impl fmt::Debug for Message {
     }
 }
 
+/// A message to be sent, or the room for one to be received, in several parts of a buffer.
+#[derive(Clone)]
+pub struct ScatteredMessage {
+    /// Identity of the message: link or node, channel and tag.
+    pub key: Key,
+    /// Memory of [`NetworkProcessor::buffer`](super::NetworkProcessor::buffer) or `register`.
+    pub buffer: Buffer,
+    /// Parts of the buffer that hold the message, in bytes, in its order. Unless they are copied,
+    /// each takes a slot, and all but the last are multiples of [`Key::unit_bytes`].
+    pub parts: Vec<Range<u64>>,
+    /// Time until which its requests may wait for slots.
+    pub deadline: Picoseconds,
+}
+
+impl ScatteredMessage {
+    /// Returns the length of the message, bytes.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.end.saturating_sub(part.start)).sum()
+    }
+}
+
+impl fmt::Debug for ScatteredMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, parts) = (self.bytes(), self.parts.len());
+        write!(f, "ScatteredMessage({}, {bytes} B in {parts} parts of {:?})", self.key, self.buffer)
+    }
+}
+
+impl From<Message> for ScatteredMessage {
+    fn from(Message { key, buffer, part, deadline }: Message) -> Self {
+        Self { key, buffer, parts: vec![part], deadline }
+    }
+}
+
 /// Result of a message that ended without error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {

@@ -12,7 +12,7 @@ use crosslane_torus::*;
 
 use crate::small_torus::{lab, limited, ns, pattern};
 
-type LabNode = Node;
+pub type LabNode = Node;
 
 struct Stand {
     simulation: Simulation,
@@ -63,7 +63,7 @@ impl Stand {
 }
 
 /// Runs a test on a torus of two nodes.
-fn on_pair<T>(options: NodeOptions, test: impl AsyncFnOnce([&LabNode; 2]) -> T) -> T {
+pub fn on_pair<T>(options: NodeOptions, test: impl AsyncFnOnce([&LabNode; 2]) -> T) -> T {
     let stand = Stand::new(&[2], options);
     stand.run(test([&stand.nodes[0], &stand.nodes[1]]))
 }
@@ -73,17 +73,17 @@ fn mapped() -> NodeOptions {
     NodeOptions::default().with_modes(modes)
 }
 
-fn late(node: &LabNode) -> Picoseconds {
+pub fn late(node: &LabNode) -> Picoseconds {
     node.processor().bus().now() + ns(50_000_000)
 }
 
-async fn filled(node: &LabNode, bytes: &[u8]) -> Buffer {
+pub async fn filled(node: &LabNode, bytes: &[u8]) -> Buffer {
     let buffer = node.buffer(bytes.len() as u64).await.unwrap();
     buffer.write(0, bytes).unwrap();
     buffer
 }
 
-fn contents(buffer: &Buffer) -> Vec<u8> {
+pub fn contents(buffer: &Buffer) -> Vec<u8> {
     let mut into = vec![0; buffer.size_bytes() as usize];
     buffer.read(0, &mut into).unwrap();
     into
@@ -107,17 +107,17 @@ async fn receive(node: &LabNode, peer: Peer, tag: u8, bytes: u64) -> (Buffer, Be
 }
 
 /// Begins to send a message with these bytes; returns its memory with it.
-async fn send(node: &LabNode, peer: Peer, tag: u8, bytes: &[u8]) -> (Buffer, Begun) {
+pub async fn send(node: &LabNode, peer: Peer, tag: u8, bytes: &[u8]) -> (Buffer, Begun) {
     let data = filled(node, bytes).await;
     let begun = node.tx_i(message(node, peer, tag, &data)).await.unwrap();
     (data, begun)
 }
 
-const fn up(dimension: u8) -> Peer {
+pub const fn up(dimension: u8) -> Peer {
     Peer::Neighbour { direction: Direction::Up(dimension), channel: 0 }
 }
 
-const fn down(dimension: u8) -> Peer {
+pub const fn down(dimension: u8) -> Peer {
     Peer::Neighbour { direction: Direction::Down(dimension), channel: 0 }
 }
 

@@ -2,6 +2,7 @@
 //! Integration tests of `crosslane-torus`, in one program.
 
 mod communication;
+mod strided;
 
 #[path = "../../../driver/tests/integration/network_processor/small_torus.rs"]
 mod small_torus;
