@@ -27,8 +27,7 @@ pub struct NodeOptions {
     pub modes: Modes,
     /// Longest piece of a message in bytes, up to 1 MiB. It is rounded down to whole datagrams: of
     /// 128 B between neighbours, of 120 B for routed messages; 256 B and 248 B where they are long.
-    /// With
-    /// [`Buffers::User`] a piece takes a request slot for each page.
+    /// With [`Buffers::User`] a piece takes a request slot for each page.
     pub piece_bytes: u64,
 }
 
@@ -238,8 +237,8 @@ impl Node {
     }
 
     /// Begins to send a message in blocks at a stride, as [`tx_i`](Self::tx_i). The receiver may
-    /// have other blocks, or one. With [`Buffers::Copied`] blocks may have
-    /// any length; else they are whole datagrams, and each takes a request slot.
+    /// have other blocks, or one. With [`Buffers::Copied`] blocks may have any length; else they
+    /// are whole datagrams, and each takes a request slot.
     ///
     /// # Errors
     /// Those of [`tx_i`](Self::tx_i), and blocks that overlap, that end within a datagram, or of
