@@ -186,7 +186,7 @@ async def an_end_reset_alone_ends_the_others_messages(dut):
     assert [host.word(at + 4) for at in ends[:2]] == [PAYLOAD_BYTES, 0]
     assert 0 < host.word(ends[2] + 4) < 9000
     assert bytes(host.memory[DATA + n] for n in range(PAYLOAD_BYTES)) == data
-    # What comes while the link is being forgotten ends as well, at once.
+    # Requests that come while the link is being forgotten end as well, at once.
     host.store(REQUEST_BAR, CREDITS_BASE, request(**get | {"buffer": DATA}, bytes=100, token=4,
                                                   notify=NOTIFY + 24))  # fmt: skip
     host.store(REQUEST_BAR, 64, request(**get, bytes=100, token=5, notify=NOTIFY + 32))

@@ -33,7 +33,6 @@ SIZES = {"links": 1, "put_slots": 4, "credit_slots": 16, "max_write": 128, "chan
 # 64b/66b takes whole rows of eight columns.
 BLOCKS = os.environ.get("BLOCKS") == "1"
 LATENCY_CLOCKS = (86 if LONG else 70) + 18 * BLOCKS
-# States of a link (port_state_e).
 # A datagram on the cable.
 FRAME_CLOCKS = (PAYLOAD_BYTES + 8) // 8
 
