@@ -214,7 +214,7 @@ pub async fn soak_links(nodes: &[Node], options: &SoakOptions) -> Result<Vec<End
         f64::from(datagrams) / ended.since(*begun).as_seconds().max(f64::MIN_POSITIVE)
     });
     let seen = counted.iter().zip(states).zip(rates);
-    let soaked = ends.iter().zip(seen).map(|(end, ((counters, state), rate))| {
+    let soaked = ends.iter().zip(seen).enumerate().map(|(at, (end, ((counters, state), rate)))| {
         let processor = end.node.processor();
         let payload_bytes = processor.sizes().payload_bytes();
         EndSoaked {
@@ -225,7 +225,7 @@ pub async fn soak_links(nodes: &[Node], options: &SoakOptions) -> Result<Vec<End
             status: LinkStatus { state, ..end.status },
             counters: *counters,
             trainings: end.before.trainings.wrapping_add(counters.trainings),
-            lost: missing(&ends, &counted, end),
+            lost: missing(&ends, &counted, at),
             payload_bytes,
             elapsed,
             bytes_per_second: rate * payload_bytes as f64,
@@ -267,12 +267,11 @@ async fn soak(ends: &[End<'_>], options: &SoakOptions) -> Result<()> {
     Ok(())
 }
 
-/// Datagrams that the other end has sent and that have not come to this one.
-fn missing(ends: &[End<'_>], counted: &[LinkCounters], end: &End<'_>) -> u32 {
-    let own = (end.node.number(), end.link);
-    let here = ends.iter().position(|it| (it.node.number(), it.link) == own);
-    let there = ends.iter().position(|it| (it.node.number(), it.link) == end.far);
-    let (Some(here), Some(there)) = (here, there) else { return 0 };
+/// Datagrams that the other end has sent and that have not come to end number `here`.
+fn missing(ends: &[End<'_>], counted: &[LinkCounters], here: usize) -> u32 {
+    let far = ends[here].far;
+    let there = ends.iter().position(|it| (it.node.number(), it.link) == far);
+    let Some(there) = there else { return 0 };
     let come = counted[here].checked.wrapping_add(counted[here].wrong);
     counted[there].sent.wrapping_sub(come)
 }
@@ -290,7 +289,7 @@ async fn drained(
         let states = ends.iter().map(|end| end.node.processor().link_state(end.link));
         let states = try_join_all(states).await?;
         let all_up = states.iter().all(|state| *state == LinkState::Up);
-        let all_came = ends.iter().all(|end| missing(ends, &counted, end) == 0);
+        let all_came = (0..ends.len()).all(|here| missing(ends, &counted, here) == 0);
         // Datagrams may still be queued: twice the same, and nothing is under way.
         if all_up && all_came || bus.now() >= late {
             bus.sleep_until(bus.now() + DRAIN_LOOK).await;
