@@ -3,6 +3,7 @@
 
 mod document;
 mod end;
+mod exhaustive;
 mod fuzz_link;
 mod lossy_frames;
 mod rates;
