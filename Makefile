@@ -144,7 +144,7 @@ check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the READ
 # By name: others of those that are ignored are what tests start as another process.
 test-long: $(TOOLS) ## the tests that take longest, which `check-tests` ignores: a part of `make soak`
 	$(CARGO) test --workspace --locked $(RTL) --test integration --test program -- --ignored \
-		a_gibibyte_is_put_and_got pciebench_behind_an_iommu
+		a_gibibyte_is_put_and_got pciebench_behind_an_iommu ends_settle_in_every_run
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
