@@ -35,25 +35,15 @@ impl Blocks {
         self.count < 2 || self.stride_bytes == self.block_bytes
     }
 
-    /// Returns the first problem of the blocks, if there is one; without a copy they are whole
-    /// datagrams of `unit_bytes`.
-    pub(crate) fn problem(&self, unit_bytes: Option<u64>) -> Option<String> {
+    /// Returns the problem of the blocks, if there is one.
+    pub(crate) fn problem(&self) -> Option<String> {
         let Self { begin_bytes, block_bytes, stride_bytes, count } = *self;
         if count > 1 && stride_bytes < block_bytes {
             return Some(format!("blocks of {block_bytes} B overlap: each is {stride_bytes} B on"));
         }
         let last = count.saturating_sub(1).checked_mul(stride_bytes);
         let end = last.and_then(|last| last.checked_add(begin_bytes)?.checked_add(block_bytes));
-        if end.is_none() {
-            return Some(format!("{count} blocks {stride_bytes} B apart end beyond 2^64"));
-        }
-        let unit_bytes = unit_bytes?;
-        (!self.is_contiguous() && !block_bytes.is_multiple_of(unit_bytes)).then(|| {
-            format!(
-                "blocks of {block_bytes} B are not whole datagrams of {unit_bytes} B: copied \
-                 buffers (Buffers::Copied) have blocks of any length"
-            )
-        })
+        end.is_none().then(|| format!("{count} blocks {stride_bytes} B apart end beyond 2^64"))
     }
 
     /// Returns the memory of a piece of the message, given by its offsets in that.
@@ -103,15 +93,11 @@ mod tests {
 
     #[test]
     fn blocks_that_cannot_be_are_refused_in_words() {
-        assert_eq!(blocks(128, 512, 3).problem(Some(128)), None);
-        assert_eq!(blocks(100, 100, 3).problem(Some(128)), None);
-        assert_eq!(blocks(100, 7, 1).problem(Some(128)), None);
-        assert_eq!(blocks(100, 200, 3).problem(None), None);
-        let problem = |blocks: Blocks| blocks.problem(Some(128)).unwrap();
+        for fine in [blocks(128, 512, 3), blocks(100, 100, 3), blocks(100, 7, 1)] {
+            assert_eq!(fine.problem(), None);
+        }
+        let problem = |blocks: Blocks| blocks.problem().unwrap();
         assert_eq!(problem(blocks(128, 64, 2)), "blocks of 128 B overlap: each is 64 B on");
-        assert!(
-            problem(blocks(100, 200, 2)).starts_with("blocks of 100 B are not whole datagrams")
-        );
         assert!(problem(blocks(128, u64::MAX, 3)).ends_with("end beyond 2^64"));
     }
 }

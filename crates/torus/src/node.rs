@@ -9,7 +9,7 @@ use std::time::Duration;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor as driver;
 use crosslane_driver::network_processor::{
-    Buffers, Ended, InFlight, Key, MAX_MESSAGE_BYTES, Modes, NetworkProcessor, PAYLOAD_BYTES,
+    Ended, InFlight, Key, MAX_MESSAGE_BYTES, Modes, NetworkProcessor, PAYLOAD_BYTES,
 };
 use crosslane_host::{AnyBus, Bus, ErrorKind, lock, setters};
 use crosslane_pcie::units::Picoseconds;
@@ -27,7 +27,8 @@ pub struct NodeOptions {
     pub modes: Modes,
     /// Longest piece of a message in bytes, up to 1 MiB. It is rounded down to whole datagrams: of
     /// 128 B between neighbours, of 120 B for routed messages; 256 B and 248 B where they are long.
-    /// With [`Buffers::User`] a piece takes a request slot for each page.
+    /// With [`Buffers::User`](crate::Buffers::User) a piece takes a request slot for each page, and
+    /// one for each datagram that lies in two.
     pub piece_bytes: u64,
 }
 
@@ -237,12 +238,13 @@ impl Node {
     }
 
     /// Begins to send a message in blocks at a stride, as [`tx_i`](Self::tx_i). The receiver may
-    /// have other blocks, or one. With [`Buffers::Copied`] blocks may have any length; else they
-    /// are whole datagrams, and each takes a request slot.
+    /// have other blocks, or one. Each block takes a request slot, and so does a datagram that lies
+    /// in two; blocks shorter than a datagram take one together. With
+    /// [`Buffers::Copied`](crate::Buffers::Copied) a piece takes one.
     ///
     /// # Errors
-    /// Those of [`tx_i`](Self::tx_i), and blocks that overlap, that end within a datagram, or of
-    /// which a piece has more than there are slots.
+    /// Those of [`tx_i`](Self::tx_i), and blocks that overlap, or of which a piece takes more slots
+    /// than there are.
     pub async fn tx_i_strided(&self, message: StridedMessage) -> Result<Begun> {
         self.begin(MessageDirection::Sent, message).await
     }
@@ -317,8 +319,7 @@ impl Node {
         let key = peer.key(tag);
         let sizes = self.processor.sizes();
         let payload = key.unit_bytes(sizes.payload_bytes());
-        let is_copied = self.processor.modes().buffers == Buffers::Copied;
-        if let Some(problem) = blocks.problem((!is_copied).then_some(payload)) {
+        if let Some(problem) = blocks.problem() {
             let place = self.describe(peer, tag);
             return Err(TorusError::refused(&place, ErrorKind::InvalidArgument, problem));
         }

@@ -3,12 +3,12 @@
 //! belongs to the device until each has ended.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
-use std::ops::Range;
 
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_notification::{self, NetworkStatus, word};
 
 use super::options::Key;
+use super::request::Piece;
 use crate::buffer::{Buffer, Claim};
 
 /// Distance between notification words: a line, so that a core watching one is not woken for
@@ -18,6 +18,9 @@ pub(super) const NOTIFICATION_BYTES: usize = network_notification::BYTES as usiz
 /// Notification words for each slot: a word is kept a little longer than its message's slots, until
 /// all waiters have read it.
 pub(super) const WORDS_FOR_EACH_PLACE: u32 = 2;
+
+/// Most unused copy buffers kept by the driver.
+pub(super) const POOL: usize = 512;
 
 /// Engine that a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,14 +48,16 @@ pub(super) struct Outcome {
     pub ended: Picoseconds,
 }
 
-/// Parts of the program's buffer to which received data are copied, and its claims on them.
+/// The program's buffer to which received data are copied, the pieces of the message in it, and the
+/// claims on them.
 pub(super) struct Target {
     pub buffer: Buffer,
-    pub parts: Vec<Range<u64>>,
+    pub pieces: Vec<Piece>,
     pub claims: Vec<Claim>,
 }
 
-/// The driver's own memory in place of the program's.
+/// The driver's own memory in place of the program's, for all of a message or for the payloads that
+/// lie in several places.
 pub(super) struct Bounce {
     pub own: Buffer,
     /// Target of the copy of received data.
@@ -61,7 +66,7 @@ pub(super) struct Bounce {
 
 /// Memory of a message that the device may reach.
 pub(super) struct Held {
-    /// Claimed parts of the program's buffer, which the device reaches itself.
+    /// Claimed parts of the program's buffer, which are free when the message has ended.
     pub claims: Vec<Claim>,
     pub bounce: Option<Bounce>,
 }
@@ -117,6 +122,8 @@ pub(super) struct Flights {
     slots: [u32; 2],
     next_slot: [u32; 2],
     free_words: Vec<u32>,
+    /// The driver's own copy buffers that are unused.
+    pool: Vec<Buffer>,
     /// Messages waiting for slots of each engine, in order of arrival.
     waiting: [VecDeque<Waiting>; 2],
     next_turn: u64,
@@ -143,6 +150,7 @@ impl Flights {
             next_slot: [0; 2],
             // The lowest word is taken first.
             free_words: (0..words(slots)).rev().collect(),
+            pool: Vec::new(),
             waiting: Default::default(),
             next_turn: 0,
         }
@@ -303,12 +311,37 @@ impl Flights {
         self.by_id.iter().filter(|(_, flight)| flight.outcome.is_none()).map(|(&id, _)| id)
     }
 
+    /// Keeps a copy buffer that the device does not reach any more.
+    pub fn keep(&mut self, own: Buffer) {
+        if self.pool.len() < POOL {
+            self.pool.push(own);
+        }
+    }
+
+    /// Takes the smallest unused copy buffer with at least this many bytes.
+    pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
+        let fitting = self.pool.iter().enumerate().filter(|(_, own)| own.size_bytes() >= bytes);
+        let best = fitting.min_by_key(|(_, own)| own.size_bytes()).map(|(index, _)| index);
+        best.map(|index| self.pool.swap_remove(index))
+    }
+
+    /// Gives up all unused copy buffers.
+    pub fn clear_kept(&mut self) {
+        self.pool.clear();
+    }
+
     /// Ends a message and frees its memory and slots.
     fn end(&mut self, id: u64, outcome: Outcome) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         let before = flight.outcome.replace(outcome);
         assert!(before.is_none(), "message {id} ends twice: {before:?}, then {outcome:?}");
         flight.held.claims.clear();
+        // Of a message that failed it is not known which data have come.
+        let has_come = [NetworkStatus::Done, NetworkStatus::TooLong]
+            .map(NetworkStatus::bits)
+            .contains(&outcome.status);
+        let is_wanted = has_come && !flight.is_abandoned;
+        let unused = flight.held.bounce.take_if(|it| it.target.is_none() || !is_wanted);
         let (kind, key, token) = (flight.kind, flight.key, flight.token);
         self.free_places[of(kind)] += flight.places;
         let (free, slots) = (self.free_places[of(kind)], self.slots[of(kind)]);
@@ -323,6 +356,9 @@ impl Flights {
         }
         if self.by_id.get(&id).is_some_and(|flight| flight.is_abandoned) {
             self.by_id.remove(&id);
+        }
+        if let Some(Bounce { own, .. }) = unused {
+            self.keep(own);
         }
     }
 
@@ -369,7 +405,11 @@ impl Flights {
     pub fn abandon(&mut self, id: u64) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         if flight.outcome.is_some() {
+            let unread = flight.held.bounce.take();
             self.by_id.remove(&id);
+            if let Some(Bounce { own, .. }) = unread {
+                self.keep(own);
+            }
             return;
         }
         flight.is_abandoned = true;

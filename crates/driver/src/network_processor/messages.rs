@@ -62,31 +62,22 @@ impl Drop for InLine<'_> {
     }
 }
 
-/// Returns what helps a message whose memory is in too many pieces, or in the wrong ones.
-const fn remedy(message: &ScatteredMessage) -> &'static str {
-    match message.parts.len() {
-        0 | 1 => "copied or mapped buffers are contiguous",
-        _ => "copied buffers are contiguous",
-    }
-}
-
 impl NetworkProcessor {
     /// Sends a message: writes its requests once slots are free. Its part of the buffer belongs to
     /// the device until it has ended; with copied buffers only until it has been copied.
     ///
     /// # Errors
-    /// An impossible message, a key in use, or no slot until the message's deadline.
+    /// An impossible message, one in more pieces than there are slots, a key in use, or no slot
+    /// until the message's deadline.
     pub async fn nget(&self, message: Message) -> Result<InFlight, NetworkError> {
         self.post(Kind::Get, message.into()).await
     }
 
-    /// Sends a message that lies in several parts of a buffer, as [`nget`](Self::nget). With copied
-    /// buffers the parts may be any; else all but the last are whole datagrams, and each takes a
-    /// request slot at least.
+    /// Sends a message that lies in several parts of a buffer, as [`nget`](Self::nget). Unless they
+    /// are copied, each takes a request slot, and so do the datagrams between two of them.
     ///
     /// # Errors
-    /// Those of [`nget`](Self::nget), and parts that end within a datagram or are more than there
-    /// are slots.
+    /// Those of [`nget`](Self::nget).
     pub async fn nget_scattered(
         &self,
         message: ScatteredMessage,
@@ -186,25 +177,46 @@ impl NetworkProcessor {
             self.any_ends(message.deadline).await;
             self.reap();
         }
-        let (held, pieces) = self.hold(kind, &message).await?;
+        let (claims, pieces) = self.claim(kind, &message)?;
+        self.check_places(kind, &message, request::by_run(&pieces).count())?;
+        let (held, places) = self.hold(kind, &message.buffer, (claims, pieces)).await?;
         let unit_bytes = message.key.unit_bytes(self.shared.sizes.payload_bytes());
-        let runs = match request::runs(unit_bytes, pieces.into_iter()) {
-            Ok(runs) => runs,
-            Err(CutWithin { at }) => {
-                let problem = format!(
-                    "its memory goes on elsewhere after {at} B, which is not a multiple of the \
-                     {unit_bytes} B of a datagram: {}",
-                    remedy(&message)
-                );
-                return Err(self.refuse(message.key, Unsupported, problem));
-            }
-        };
+        let runs = request::runs(unit_bytes, places.into_iter()).map_err(|CutWithin { at }| {
+            let problem = format!(
+                "the driver's own memory lies in pieces, and one ends after {at} B, which is not a \
+                 multiple of the {unit_bytes} B of a datagram"
+            );
+            self.refuse(message.key, Unsupported, problem)
+        })?;
+        self.check_places(kind, &message, runs.len())?;
         let posted = self.begin(kind, &message, runs.len(), held).await?;
         self.call().await;
         self.write_requests(&posted, kind, &runs)
             .await
             .map_err(|error| self.no_answer(message.key, self.shared.access.failed(error)))?;
         Ok(posted)
+    }
+
+    /// Checks that there are slots for the requests of a message.
+    fn check_places(
+        &self,
+        kind: Kind,
+        message: &ScatteredMessage,
+        requests: usize,
+    ) -> Result<(), NetworkError> {
+        let have = lock(&self.shared.flights).slots(kind);
+        if requests <= have as usize {
+            return Ok(());
+        }
+        let contiguous = match message.parts.len() {
+            0 | 1 => "copied or mapped buffers are contiguous",
+            _ => "copied buffers are contiguous",
+        };
+        let problem = format!(
+            "its memory takes {requests} requests, and there are {have} places for them: \
+             {contiguous}"
+        );
+        Err(self.refuse(message.key, Unsupported, problem))
     }
 
     /// Takes slots, waiting for them until the message's deadline. The longest waiter goes first.
@@ -224,18 +236,6 @@ impl NetworkProcessor {
             let turn = in_line.as_ref().map(|in_line| in_line.turn);
             let begun = {
                 let mut flights = lock(&self.shared.flights);
-                let have = flights.slots(kind);
-                if runs > have as usize {
-                    return Err(self.refuse(
-                        *key,
-                        Unsupported,
-                        format!(
-                            "its memory lies in {runs} pieces, and there are {have} places for \
-                             requests: {}",
-                            remedy(message)
-                        ),
-                    ));
-                }
                 let begun = flights.begin((kind, *key), runs as u32, bytes, turn, || {
                     held.take().expect("a message begins once")
                 });
@@ -478,8 +478,8 @@ impl NetworkProcessor {
         self.settle().await.map_err(|error| self.no_answer(key, error))
     }
 
-    /// Returns the end of a message if it has ended, without waiting. Copied data are in the
-    /// program's buffer only after [`wait`](Self::wait).
+    /// Returns the end of a message if it has ended, without waiting. Of a credit with copied data
+    /// the part of the buffer is the program's only after [`wait`](Self::wait).
     ///
     /// # Errors
     /// The message failed.
@@ -501,9 +501,8 @@ impl NetworkProcessor {
             let outcome = flight.outcome.expect("it has ended");
             (outcome, flight.held.bounce.take())
         };
-        if let Some(Bounce { own, target }) = bounce {
-            self.copy_out(&own, target, outcome.bytes).await;
-            self.keep(own);
+        if let Some(Bounce { own, target: Some(target) }) = bounce {
+            self.copy_out(own, target, outcome.bytes).await;
         }
         self.ended(posted, outcome, deadline)
     }

@@ -211,7 +211,7 @@ impl NetworkProcessor {
         self.write_raw(map::PUT_COUNTS_HIGH, 0).await?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
         self.shared.access.change_command(&self.bus, 0, reg::COMMAND_BUS_MASTER)?;
-        lock(&self.shared.pool).clear();
+        lock(&self.shared.flights).clear_kept();
         self.unpin_retired().await?;
         for pinned in [&self.shared.words, &self.shared.counts] {
             if pinned.take_registration() {

@@ -33,7 +33,7 @@ pub(crate) const ROUTED_CHANNEL: u8 = 6;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Buffers {
     /// The program's own pages, registered once. They may be anywhere, so a message has a request
-    /// for each page.
+    /// for each page, and one for each payload that lies in two, which the driver copies.
     #[default]
     User,
     /// The program's own memory, which no device reaches: the driver copies each message to or from
@@ -177,7 +177,8 @@ pub struct ScatteredMessage {
     /// Memory of [`NetworkProcessor::buffer`](super::NetworkProcessor::buffer) or `register`.
     pub buffer: Buffer,
     /// Parts of the buffer that hold the message, in bytes, in its order. Unless they are copied,
-    /// each takes a slot, and all but the last are multiples of [`Key::unit_bytes`].
+    /// each takes a slot, and so does the payload between two of them that are not multiples of
+    /// [`Key::unit_bytes`].
     pub parts: Vec<Range<u64>>,
     /// Time until which its requests may wait for slots.
     pub deadline: Picoseconds,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Layout of requests in their aperture, without any bus.
+//! Layout of requests in their aperture, and of a message in its memory, without any bus.
+
+use std::ops::Range;
 
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::network_request as layout;
@@ -19,6 +21,54 @@ pub(super) struct Of {
     pub notify: BusAddress,
 }
 
+/// A part of the program's buffer that holds whole payloads of a message, or some of the bytes of
+/// one that lies in several places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Bytes of the buffer.
+    pub part: Range<u64>,
+    /// Address by which the device reaches it, or `None` if the driver copies it.
+    pub address: Option<BusAddress>,
+}
+
+impl Piece {
+    /// Returns its length, bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.part.end - self.part.start
+    }
+}
+
+/// Cuts the places of a message of `bytes` so that the device reaches whole payloads of
+/// `unit_bytes` there: each payload that lies in several of them is copied.
+pub(super) fn cut(
+    unit_bytes: u64,
+    bytes: u64,
+    places: impl Iterator<Item = (Range<u64>, BusAddress)>,
+) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut begin = 0;
+    for (part, address) in places {
+        let end = begin + part.end - part.start;
+        let first = begin.next_multiple_of(unit_bytes).min(end);
+        let last = if end == bytes { end } else { (end - end % unit_bytes).max(first) };
+        for (from, to, is_copied) in [(begin, first, true), (first, last, false), (last, end, true)]
+        {
+            if from < to {
+                let part = part.start + from - begin..part.start + to - begin;
+                let address = (!is_copied).then(|| address.offset(from - begin));
+                pieces.push(Piece { part, address });
+            }
+        }
+        begin = end;
+    }
+    pieces
+}
+
+/// Groups pieces by their runs: copied ones that follow each other share one.
+pub(super) fn by_run(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
+    pieces.chunk_by(|one, next| one.address.is_none() && next.address.is_none())
+}
+
 /// A contiguous piece of host memory, and its position in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
@@ -30,19 +80,20 @@ pub(super) struct Run {
 }
 
 /// Error of memory that runs cannot describe: a cut at byte `at` of the message, within a payload.
+/// Only the driver's own memory can lie like that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CutWithin {
     pub at: u64,
 }
 
-/// Returns the runs of a message that lies in these pieces and is cut every `unit_bytes`.
+/// Returns the runs of a message that lies in these places and is cut every `unit_bytes`.
 pub(super) fn runs(
     unit_bytes: u64,
-    pieces: impl Iterator<Item = (BusAddress, u32)>,
+    places: impl Iterator<Item = (BusAddress, u32)>,
 ) -> Result<Vec<Run>, CutWithin> {
     let mut runs: Vec<Run> = Vec::new();
     let mut at = 0_u64;
-    for (address, bytes) in pieces {
+    for (address, bytes) in places {
         if !at.is_multiple_of(unit_bytes) {
             return Err(CutWithin { at });
         }
@@ -119,6 +170,47 @@ mod tests {
         assert_eq!(words(request(of, run)), want);
         let what = 6 << 3 | 63 << 6 | 1 << 13 | 1 << 14;
         assert_eq!(words(cancel(of)), [what, 0, 0, 0, 8, 9, 0x1234_abcd, 0]);
+    }
+
+    /// Cuts a routed message in pages of 4 KiB that do not follow each other, by the message's
+    /// bytes, its part of the buffer and whether each run is copied.
+    fn cut_in_pages(part: Range<u64>, unit_bytes: u64) -> Vec<(u64, bool)> {
+        let ends = (part.start / 4096..=(part.end - 1) / 4096).map(|page| {
+            let begin = part.start.max(page << 12);
+            (begin..part.end.min((page + 1) << 12), BusAddress((page << 20) + begin % 4096))
+        });
+        let pieces = cut(unit_bytes, part.end - part.start, ends);
+        let mut at = part.start;
+        for piece in &pieces {
+            assert_eq!(piece.part.start, at);
+            let there = BusAddress((at >> 12 << 20) + at % 4096);
+            assert!(piece.address.is_none_or(|address| address == there), "{piece:?}");
+            at = piece.part.end;
+        }
+        assert_eq!(at, part.end);
+        let run =
+            |pieces: &[Piece]| (pieces.iter().map(Piece::bytes).sum(), pieces[0].address.is_none());
+        by_run(&pieces).map(run).collect()
+    }
+
+    #[test]
+    fn payloads_that_lie_in_two_pages_are_copied() {
+        assert_eq!(cut_in_pages(0..8192, 128), [(4096, false), (4096, false)]);
+        let unaligned = [(3968, false), (128, true), (3968, false), (36, true)];
+        assert_eq!(cut_in_pages(100..8200, 128), unaligned, "the last payload is short");
+        let routed = [(4080, false), (120, true), (3960, false), (120, true), (20, false)];
+        assert_eq!(cut_in_pages(0..8300, 120), routed);
+        assert_eq!(cut_in_pages(4000..4100, 120), [(100, true)]);
+        assert_eq!(cut_in_pages(4000..4090, 120), [(90, false)]);
+    }
+
+    #[test]
+    fn copied_payloads_that_follow_each_other_are_one_run() {
+        let blocks = (0..100).map(|at| (40 * at..40 * at + 24, BusAddress(40 * at)));
+        let pieces = cut(128, 2400, blocks);
+        assert_eq!(by_run(&pieces).count(), 1);
+        assert_eq!(pieces.iter().map(Piece::bytes).sum::<u64>(), 2400);
+        assert_eq!(pieces.last(), Some(&Piece { part: 3960..3984, address: None }));
     }
 
     #[test]

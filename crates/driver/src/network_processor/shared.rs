@@ -14,7 +14,7 @@ use super::links::TorusPlace;
 use super::options::Modes;
 use super::put::Puts;
 use crate::access::Access;
-use crate::buffer::{Buffer, Retired};
+use crate::buffer::Retired;
 use crate::error::Result;
 
 /// Memory that the device writes for the driver.
@@ -86,8 +86,6 @@ pub(super) struct Shared {
     pub place: Mutex<Option<TorusPlace>>,
     /// Memory of dropped buffers, to be unpinned.
     pub retired: Retired,
-    /// The driver's own copy buffers that are unused.
-    pub pool: Mutex<Vec<Buffer>>,
 }
 
 impl Shared {
@@ -112,7 +110,6 @@ impl Shared {
             puts: Mutex::new(Puts::new(sizes.links)),
             place: Mutex::new(None),
             retired: Retired::default(),
-            pool: Mutex::default(),
         }
     }
 }

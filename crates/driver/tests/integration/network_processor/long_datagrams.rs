@@ -9,7 +9,7 @@ use crosslane_lab::Lab;
 use crate::network_processor::stand::*;
 
 /// The small torus with long datagrams on all cards and cables.
-fn long(sizes: &[u16]) -> Lab {
+pub fn long(sizes: &[u16]) -> Lab {
     let lab = lab(sizes).edited(|file| {
         for endpoint in &mut file.endpoints {
             let part = Arc::make_mut(&mut endpoint.part);
@@ -65,10 +65,7 @@ fn puts_of_every_length_arrive_in_long_datagrams() {
 fn routed_messages_have_248_bytes_in_each_datagram() {
     let stand = stand(&[4]);
     stand.run(async {
-        for (node, processor) in stand.nodes.iter().enumerate() {
-            let dimension = TorusDimension { size: 4, position: node as u16, is_open: false };
-            processor.place_in_torus(&[dimension]).await.unwrap();
-        }
+        place(&stand, &[4]).await;
         // Two hops: node 1 forwards.
         let (from, to) = (&stand.nodes[0], &stand.nodes[2]);
         let mut datagrams = 0;

@@ -7,6 +7,7 @@ mod links;
 mod long_datagrams;
 mod losses;
 mod modes;
+mod pages;
 mod places;
 mod programs;
 mod puts;

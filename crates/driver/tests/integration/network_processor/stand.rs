@@ -82,6 +82,22 @@ pub async fn links_up(nodes: &[Processor], links: u8) {
     }
 }
 
+/// Sets every node's position, the first dimension counting fastest.
+pub async fn place(stand: &Stand, sizes: &[u16]) {
+    for (node, processor) in stand.nodes.iter().enumerate() {
+        let mut rest = node as u16;
+        let dimensions: Vec<TorusDimension> = sizes
+            .iter()
+            .map(|&size| {
+                let position = rest % size;
+                rest /= size;
+                TorusDimension { size, position, is_open: false }
+            })
+            .collect();
+        processor.place_in_torus(&dimensions).await.unwrap();
+    }
+}
+
 /// Modes with mapped buffers.
 pub fn mapped() -> Modes {
     Modes::default().with_buffers(Buffers::Mapped)
