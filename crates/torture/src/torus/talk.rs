@@ -21,7 +21,8 @@ const SHORT_PATIENCE: Picoseconds = Picoseconds::from_us(300);
 const LOOK: Picoseconds = Picoseconds::from_us(2);
 /// Longest message, bytes.
 const MAX_BYTES: u64 = 12_000;
-/// Longest routed message, bytes: its payloads of 120 B or 248 B do not end at page boundaries.
+/// Longest routed message, bytes: it fits into a page, as its payloads of 120 B or 248 B do not end
+/// at page boundaries.
 const MAX_ROUTED_BYTES: u64 = 2_500;
 /// Messages of each node that sends round a ring.
 const RING_LETTERS: usize = 3;
@@ -31,6 +32,8 @@ const MAX_PUT_BYTES: u64 = 700;
 const PAGE_BYTES: u64 = 4096;
 /// Guard bytes beside a message that must stay unchanged.
 const MARGIN: u64 = 64;
+/// Offsets of messages in their buffers lie below this, bytes.
+const OFFSETS: u64 = 600;
 /// Value of the guard bytes.
 const UNTOUCHED: u8 = 0x5a;
 
@@ -72,6 +75,8 @@ pub(super) struct Talk {
     credits: Rc<Cell<u64>>,
     /// Whether the sender waits for a letter's credit, as it must if credits wait for slots.
     waits_for_credits: bool,
+    /// Whether letters of up to a page lie in two, and datagrams with them.
+    lies_across_pages: bool,
 }
 
 /// Results of one end.
@@ -91,14 +96,6 @@ impl Heard {
 
 fn ns(time: u64) -> Picoseconds {
     Picoseconds::from_ns(time)
-}
-
-/// Aligns a message so that, in scattered pages, no datagram crosses the end of a page.
-fn place(node: &NetworkProcessor, wanted: u64) -> u64 {
-    match node.modes().buffers {
-        Buffers::User => wanted.next_multiple_of(node.sizes().payload_bytes()),
-        Buffers::Copied | Buffers::Mapped => wanted,
-    }
 }
 
 /// Returns a byte of a letter.
@@ -130,8 +127,8 @@ impl Talk {
             Letter {
                 bytes,
                 room,
-                from: rng.u64(..600),
-                into: MARGIN + rng.u64(..600),
+                from: rng.u64(..OFFSETS),
+                into: MARGIN + rng.u64(..OFFSETS),
                 send_after: late(rng),
                 take_after: late(rng),
                 cancel_after: (cancels && letter + 1 == count).then(|| ns(rng.u64(..6_000))),
@@ -157,8 +154,37 @@ impl Talk {
     fn of(number: u64, manner: Manner, letters: Vec<Letter>) -> Self {
         let (is_taken_back, is_given_up, credits) = Default::default();
         let letters = Rc::new(letters);
-        let waits_for_credits = false;
-        Self { number, manner, letters, is_taken_back, is_given_up, credits, waits_for_credits }
+        Self {
+            number,
+            manner,
+            letters,
+            is_taken_back,
+            is_given_up,
+            credits,
+            waits_for_credits: false,
+            lies_across_pages: false,
+        }
+    }
+
+    /// Lays letters of up to a page across the end of one.
+    pub const fn lie_across_pages(&mut self) {
+        self.lies_across_pages = true;
+    }
+
+    /// Whether a message lies across the end of a scattered page.
+    fn is_across(&self, node: &NetworkProcessor, bytes: u64) -> bool {
+        let is_scattered = node.modes().buffers == Buffers::User;
+        is_scattered && self.lies_across_pages && bytes <= PAGE_BYTES
+    }
+
+    /// Returns where a message begins in its buffer. In scattered pages a long one begins where no
+    /// datagram lies in two: it would take more requests than some nodes have slots.
+    fn place(&self, node: &NetworkProcessor, wanted: u64, bytes: u64) -> u64 {
+        match node.modes().buffers {
+            Buffers::User if self.is_across(node, bytes) => PAGE_BYTES - OFFSETS + wanted,
+            Buffers::User => wanted.next_multiple_of(node.sizes().payload_bytes()),
+            Buffers::Copied | Buffers::Mapped => wanted,
+        }
     }
 
     /// Makes the sender wait for each credit before it sends.
@@ -167,14 +193,15 @@ impl Talk {
     }
 
     /// Returns the most requests for one of its credits at a node: one for each page that may lie
-    /// alone.
+    /// alone, and for each datagram between two.
     pub fn places(&self, node: &NetworkProcessor) -> u64 {
-        let pages = |letter: &Letter| {
-            let begin = place(node, letter.into) % PAGE_BYTES;
-            (begin + letter.room).div_ceil(PAGE_BYTES)
+        let requests = |letter: &Letter| {
+            let begin = self.place(node, letter.into, letter.room) % PAGE_BYTES;
+            let pages = (begin + letter.room).div_ceil(PAGE_BYTES);
+            if self.is_across(node, letter.room) { 2 * pages - 1 } else { pages }
         };
         match node.modes().buffers {
-            Buffers::User => self.letters.iter().map(pages).max().unwrap_or(0),
+            Buffers::User => self.letters.iter().map(requests).max().unwrap_or(0),
             Buffers::Copied | Buffers::Mapped => 1,
         }
     }
@@ -212,7 +239,7 @@ impl Talk {
                 Manner::Get | Manner::Routed => {
                     // A routed message has at least one byte.
                     let bytes = one.bytes.max(u64::from(self.manner == Manner::Routed));
-                    let from = place(&node, one.from);
+                    let from = self.place(&node, one.from, bytes);
                     let written = buffer.write(from, &data);
                     written.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
                     let part = from..from + bytes;
@@ -270,7 +297,7 @@ impl Talk {
             clean.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
             let may_be_taken_back = one.cancel_after.is_some();
             let begun = Bus::now(&bus);
-            let into = place(&node, one.into);
+            let into = self.place(&node, one.into, one.room);
             let part = into..into + one.room;
             let deadline = begun + PATIENCE;
             let message = Message { key, buffer: buffer.clone(), part: part.clone(), deadline };
