@@ -89,7 +89,7 @@ pub struct NetworkCardParameters {
     pub acknowledge_within_clocks: u64,
     /// Time without acknowledgement after which datagrams are repeated, clocks.
     pub retry_timeout_clocks: u64,
-    /// Time after which NACK and COUNT are repeated, clocks.
+    /// Time after which COUNT is repeated, and at most NACK, clocks.
     pub refresh_clocks: u64,
     /// Nodes of the largest torus in which it routes, a power of two; 0: it does not route.
     pub nodes: u32,

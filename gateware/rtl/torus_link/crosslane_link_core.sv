@@ -14,7 +14,7 @@ module crosslane_link_core
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,  // that one ACK covers at most
     parameter int unsigned ACKNOWLEDGE_WITHIN = 204,  // longest wait of an ACK or a count
     parameter int unsigned RETRY_TIMEOUT = 918,  // until datagrams are sent again
-    parameter int unsigned REFRESH = 1598,  // until NACK and COUNT are repeated
+    parameter int unsigned REFRESH = 1598,  // until COUNT and, at most, NACK are repeated
     parameter bit STEADY = 1'b0,  // as in crosslane_link_transmit
     parameter bit LONG = 1'b0,  // datagrams carry 256 B, not 128 B
     localparam int unsigned BEAT_BITS = $clog2(payload_bytes(LONG) / LANES)
@@ -249,8 +249,8 @@ module crosslane_link_core
   if (RETRY_TIMEOUT <= ACKNOWLEDGE_WITHIN) begin : g_timeout
     $error("RETRY_TIMEOUT is more than ACKNOWLEDGE_WITHIN, for which an ACK may wait");
   end
-  if (REFRESH < 1) begin : g_refresh
-    $error("REFRESH is at least 1");
+  if (REFRESH < 4) begin : g_refresh
+    $error("REFRESH is at least 4: NACK is repeated after a quarter of it");
   end
 `endif
 endmodule

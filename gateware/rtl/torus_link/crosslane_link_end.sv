@@ -7,16 +7,16 @@
 module crosslane_link_end
   import crosslane_link_pkg::*;
 #(
-    parameter int unsigned LANES                 = 8,     // 1, 4 or 8
-    parameter int unsigned CHANNEL_DATAGRAMS     = 64,    // receive buffers: power of two, 2 to 512
-    parameter int unsigned QUEUE_DATAGRAMS       = 2,     // of each channel: a power of two, from 2
-    parameter int unsigned RETRY_DATAGRAMS       = 32,    // sent and not acknowledged, 1 to 127
-    parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,     // that one ACK covers at most
-    parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,   // longest wait of an ACK or a count
-    parameter int unsigned RETRY_TIMEOUT         = 918,   // until datagrams are sent again
-    parameter int unsigned REFRESH               = 1598,  // until NACK and COUNT are repeated
-    parameter bit          STEADY                = 1'b0,  // as in crosslane_link_transmit
-    parameter bit          LONG                  = 1'b0   // datagrams carry 256 B, not 128 B
+    parameter int unsigned LANES = 8,  // 1, 4 or 8
+    parameter int unsigned CHANNEL_DATAGRAMS = 64,  // receive buffers: power of two, 2 to 512
+    parameter int unsigned QUEUE_DATAGRAMS = 2,  // of each channel: a power of two, from 2
+    parameter int unsigned RETRY_DATAGRAMS = 32,  // sent and not acknowledged, 1 to 127
+    parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,  // that one ACK covers at most
+    parameter int unsigned ACKNOWLEDGE_WITHIN = 204,  // longest wait of an ACK or a count
+    parameter int unsigned RETRY_TIMEOUT = 918,  // until datagrams are sent again
+    parameter int unsigned REFRESH = 1598,  // until COUNT and, at most, NACK are repeated
+    parameter bit STEADY = 1'b0,  // as in crosslane_link_transmit
+    parameter bit LONG = 1'b0  // datagrams carry 256 B, not 128 B
 ) (
     input  logic                               clk,
     input  logic                               rst,                    // forgets everything

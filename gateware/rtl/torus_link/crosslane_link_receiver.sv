@@ -12,7 +12,7 @@ module crosslane_link_receiver
     parameter int unsigned CHANNEL_DATAGRAMS     = 64,    // 1 to 512
     parameter int unsigned ACKNOWLEDGE_DATAGRAMS = 8,     // that one ACK covers at most
     parameter int unsigned ACKNOWLEDGE_WITHIN    = 204,   // clocks
-    parameter int unsigned REFRESH               = 1500,  // clocks
+    parameter int unsigned REFRESH               = 1500,  // clocks, at least 4
     parameter int unsigned TIME_BITS             = 13
 ) (
     input  logic                            clk,
@@ -52,7 +52,8 @@ module crosslane_link_receiver
   typedef logic [CHANNELS-1:0] set_t;
   set_t untold, urgent, unconfirmed, ask, confirm, ask_armed, ask_came;
   logic [CHANNELS-1:0][TIME_BITS-1:0] ask_at;
-  logic [TIME_BITS-1:0] nack_at, due_at, soon;
+  logic [TIME_BITS-1:0] nack_at, due_at, soon, nack_wait;
+  logic [1:0] nacks;  // since the other end answered with RESTART, 2 or more
   logic [OWED_BITS-1:0] owed;  // stays at the largest value
   logic nack_pending, nack_armed, nack_came, at_once, flush, due_armed, due_came;
   set_t turns;  // the channel whose turn it is, and those behind it; none of them: channel 0
@@ -86,6 +87,13 @@ module crosslane_link_receiver
     since = clock - at;
     return !since[TIME_BITS-1];
   endfunction
+
+  // A NACK is repeated after a quarter of REFRESH, then half of it, then REFRESH.
+  always_comb begin
+    nack_wait = TIME_BITS'(REFRESH / 4);
+    if (nacks[0]) nack_wait = TIME_BITS'(REFRESH / 2);
+    if (nacks[1]) nack_wait = TIME_BITS'(REFRESH);
+  end
 
   // --- Commands that are due -----------------------------------------------------------------
   localparam logic [TIME_BITS-1:0] WITHIN = TIME_BITS'(ACKNOWLEDGE_WITHIN);
@@ -270,12 +278,16 @@ module crosslane_link_receiver
   // Whether a time has come is worked out a clock ahead.
   assign soon = now + 1'b1;
   always_ff @(posedge clk) begin
-    nack_came <= choose && is_nack ? REFRESH == 1 : has_come(nack_at, soon);
+    nack_came <= choose && is_nack ? nack_wait == TIME_BITS'(1) : has_come(nack_at, soon);
     due_came  <= due_arms ? ACKNOWLEDGE_WITHIN <= 1 : has_come(due_at, soon);
-    if (choose && is_nack) nack_at <= now + TIME_BITS'(REFRESH);
+    if (choose && is_nack) begin
+      nack_at <= now + nack_wait;
+      nacks   <= {nacks[1] || nacks[0], !nacks[1] && !nacks[0]};
+    end
+    if (leaves || comes_up) nacks <= '0;
     if (due_arms) due_at <= now + WITHIN;
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      ask_came[n] <= arms[n] ? REFRESH == 1 : has_come(ask_at[n], soon);
+      ask_came[n] <= arms[n] ? 1'b0 : has_come(ask_at[n], soon);
       if (arms[n]) ask_at[n] <= now + TIME_BITS'(REFRESH);
       if (telling[n]) told[n] <= freed[n];
       if (frees_now[n]) freed[n] <= freed[n] + 1'b1;
@@ -315,6 +327,7 @@ module crosslane_link_receiver
       in_error <= 1'b0;
       nack_pending <= 1'b0;
       nack_armed <= 1'b0;
+      nacks <= '0;
       at_once <= 1'b0;
       flush <= 1'b0;
       due_armed <= 1'b0;

@@ -386,7 +386,7 @@ tables! {
         acknowledge_within_ns: Time;
         /// Time without acknowledgement after which datagrams are repeated.
         retry_timeout_ns: Time;
-        /// Time after which NACK and COUNT are repeated.
+        /// Time after which COUNT is repeated, and at most NACK: first after a quarter of it.
         refresh_ns: Time;
     }
 

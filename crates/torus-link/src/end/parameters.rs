@@ -25,7 +25,8 @@ pub struct EndParameters {
     pub acknowledge_within_ps: u64,
     /// Time without acknowledgement after which datagrams are repeated, ps.
     pub retry_timeout_ps: u64,
-    /// Time after which NACK and COUNT are repeated, ps.
+    /// Time after which COUNT is repeated, and at most NACK, which is first repeated after a
+    /// quarter of it, ps; at least 4.
     pub refresh_ps: u64,
 }
 
@@ -55,9 +56,9 @@ pub enum ParameterError {
         /// Delay of acknowledgements that it must exceed, ps.
         acknowledge_within_ps: u64,
     },
-    /// [`EndParameters::refresh_ps`] is 0.
-    #[error("refresh_ps is 0: NACKs would follow each other for ever")]
-    Refresh,
+    /// [`EndParameters::refresh_ps`] is too short.
+    #[error("refresh_ps is {0}: NACK is repeated after a quarter of it, so at least 4")]
+    Refresh(u64),
 }
 
 impl EndParameters {
@@ -68,6 +69,7 @@ impl EndParameters {
         const ACKNOWLEDGE: u64 = 8;
         // A command and a skip set are shorter than a datagram.
         let round_trip_ps = (ACKNOWLEDGE + 3) * datagram_ps + 2 * latency_ps;
+        let nack_round_trip_ps = 3 * datagram_ps + 2 * latency_ps;
         let acknowledge_within_ps = 12 * datagram_ps;
         let in_flight = round_trip_ps.div_ceil(datagram_ps.max(1)) + ACKNOWLEDGE;
         let retry_datagrams = in_flight.clamp(32, u64::from(MAX_RETRY_DATAGRAMS));
@@ -78,8 +80,11 @@ impl EndParameters {
             acknowledge_datagrams: ACKNOWLEDGE as u8,
             acknowledge_within_ps,
             retry_timeout_ps: (2 * (round_trip_ps + acknowledge_within_ps)).max(1),
-            // Counts of eight channels take turns, so an earlier question would be superfluous.
-            refresh_ps: (8 * ACKNOWLEDGE * datagram_ps + 2 * round_trip_ps).max(1),
+            // Counts of eight channels take turns, so an earlier question would be superfluous; and
+            // before a quarter of this the RESTART for the first NACK cannot be there.
+            refresh_ps: (8 * ACKNOWLEDGE * datagram_ps + 2 * round_trip_ps)
+                .max(4 * nack_round_trip_ps)
+                .max(4),
         }
     }
 
@@ -106,8 +111,8 @@ impl EndParameters {
                 acknowledge_within_ps: self.acknowledge_within_ps,
             });
         }
-        if self.refresh_ps == 0 {
-            return Err(ParameterError::Refresh);
+        if self.refresh_ps < 4 {
+            return Err(ParameterError::Refresh(self.refresh_ps));
         }
         Ok(())
     }

@@ -39,6 +39,9 @@ impl ChannelSet {
     }
 }
 
+/// Halvings of `refresh_ps` until a NACK is repeated for the first time.
+const NACK_HALVINGS: u8 = 2;
+
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     /// Sequence number of the next datagram to be delivered.
@@ -48,6 +51,8 @@ pub(super) struct Receiver {
     nack_is_due: bool,
     /// Time to repeat the NACK; [`NEVER_PS`] outside the error state.
     nack_at_ps: u64,
+    /// How often `refresh_ps` is halved for the next repetition of a NACK.
+    halvings: u8,
     /// Datagrams received since the last acknowledgement.
     owed: u32,
     /// Whether an acknowledgement is due, however few datagrams it covers.
@@ -109,6 +114,7 @@ impl Receiver {
             error: false,
             nack_is_due: false,
             nack_at_ps: NEVER_PS,
+            halvings: NACK_HALVINGS,
             owed: 0,
             at_once: false,
             due_at_ps: NEVER_PS,
@@ -175,6 +181,7 @@ impl Receiver {
         self.error = false;
         self.nack_is_due = false;
         self.nack_at_ps = NEVER_PS;
+        self.halvings = NACK_HALVINGS;
     }
 
     /// Takes a RESTART. Returns whether its sequence number fits.
@@ -274,13 +281,15 @@ impl Receiver {
         }
     }
 
-    /// Returns whether to send a NACK now, and schedules its repetition.
+    /// Returns whether to send a NACK now, and schedules its repetition: each waits twice as long
+    /// as the one before, up to `refresh_ps`.
     pub fn take_nack(&mut self, now_ps: u64, parameters: &EndParameters) -> bool {
         if !self.nack_is_due {
             return false;
         }
         self.nack_is_due = false;
-        self.nack_at_ps = now_ps.saturating_add(parameters.refresh_ps);
+        self.nack_at_ps = now_ps.saturating_add(parameters.refresh_ps >> self.halvings);
+        self.halvings = self.halvings.saturating_sub(1);
         true
     }
 

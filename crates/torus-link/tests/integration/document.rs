@@ -30,6 +30,7 @@ fn the_budget_is_what_it_computes() {
         let skip_ps = u64::from(SKIP_COLUMNS) * symbol_ps;
         let round_trip_ps = (ACKNOWLEDGE + 1) * datagram_ps + command_ps + skip_ps + 2 * LATENCY_PS;
         let least = round_trip_ps.div_ceil(datagram_ps);
+        let nack_round_trip_ps = 2 * (LATENCY_PS + datagram_ps + command_ps) + skip_ps;
         let interval = f64::from(SKIP_INTERVAL_COLUMNS);
         let of_skip_sets = interval / (interval + f64::from(SKIP_COLUMNS));
         let rate = lanes as f64 * 1e6 / symbol_ps as f64;
@@ -51,6 +52,7 @@ fn the_budget_is_what_it_computes() {
         assert!(parameters.acknowledge_within_ps > ACKNOWLEDGE * datagram_ps);
         assert!(parameters.retry_timeout_ps > round_trip_ps + parameters.acknowledge_within_ps);
         assert!(parameters.refresh_ps > 8 * ACKNOWLEDGE * datagram_ps + round_trip_ps);
+        assert!(parameters.refresh_ps > 4 * nack_round_trip_ps);
         assert_eq!(parameters.check(), Ok(()));
     }
 }

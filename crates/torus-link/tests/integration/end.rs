@@ -150,9 +150,13 @@ fn behind_damage_everything_waits_for_a_restart() {
     assert_says(&mut end, 20, &["NotAcknowledge 1"]);
     assert!(end.receive(Err(Damaged::Symbol), 30).is_none());
     assert_eq!(end.next_frame(30), None, "once is enough");
-    let again_ps = 20 + parameters().refresh_ps;
-    assert_eq!(end.wakes_at_ps(), Some(again_ps));
-    assert_says(&mut end, again_ps, &["NotAcknowledge 1"]);
+    let refresh_ps = parameters().refresh_ps;
+    let mut again_ps = 20;
+    for wait_ps in [refresh_ps / 4, refresh_ps / 2, refresh_ps, refresh_ps] {
+        again_ps += wait_ps;
+        assert_eq!(end.wakes_at_ps(), Some(again_ps));
+        assert_says(&mut end, again_ps, &["NotAcknowledge 1"]);
+    }
     end.receive(command(Operation::Restart, 2, 0), again_ps);
     assert!(end.is_in_error(), "2 is ahead of 1");
     end.receive(command(Operation::Restart, 0, 0), again_ps);
@@ -160,7 +164,11 @@ fn behind_damage_everything_waits_for_a_restart() {
     assert!(end.receive(datagram(0), again_ps).is_none(), "has been");
     assert!(end.receive(datagram(1), again_ps).is_some());
     let counters = end.counters();
-    assert_eq!((counters.damaged, counters.nacks, counters.doubles), (2, 2, 1));
+    assert_eq!((counters.damaged, counters.nacks, counters.doubles), (2, 5, 1));
+    end.receive(Err(Damaged::Crc), again_ps);
+    assert_says(&mut end, again_ps, &["NotAcknowledge 2"]);
+    let first_ps = again_ps + refresh_ps / 4;
+    assert_eq!(end.wakes_at_ps(), Some(first_ps), "the RESTART ended the longer waits");
 }
 
 #[test]
@@ -303,7 +311,7 @@ fn parameters_that_cannot_be_say_why() {
         (EndParameters { queue_datagrams: 0, ..good }, "queue_datagrams"),
         (EndParameters { acknowledge_datagrams: 0, ..good }, "acknowledge_datagrams"),
         (EndParameters { retry_timeout_ps: good.acknowledge_within_ps, ..good }, "retry_timeout"),
-        (EndParameters { refresh_ps: 0, ..good }, "refresh_ps"),
+        (EndParameters { refresh_ps: 3, ..good }, "refresh_ps"),
     ] {
         let error = wrong.check().expect_err(word).to_string();
         assert!(error.contains(word), "{error}");

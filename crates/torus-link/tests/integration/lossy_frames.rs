@@ -43,7 +43,7 @@ prop_compose! {
             acknowledge_datagrams,
             acknowledge_within_ps,
             retry_timeout_ps: (usual.retry_timeout_ps / shorter).max(1) + acknowledge_within_ps,
-            refresh_ps: (usual.refresh_ps / shorter).max(1),
+            refresh_ps: (usual.refresh_ps / shorter).max(4),
         }
     }
 }

@@ -62,7 +62,11 @@ fn what_a_lost_frame_costs() {
 #[test]
 fn what_bit_errors_cost() {
     let mut rows = Vec::new();
-    for rate in [0.0, 1e-7, 1e-6, 1e-5, 1e-4] {
+    for (rate, datagrams) in [0.0, 1e-7, 1e-6, 1e-5, 1e-4]
+        .map(|rate| (rate, 20_000))
+        .into_iter()
+        .chain([(2e-4, 5_000), (5e-4, 2_000), (1e-3, 1_000)])
+    {
         let mut shares = Vec::new();
         for ways in 1..=2 {
             let mut cable = Cable::new(8, 2_000, LATENCY_PS, [[(0, 0); MAX_LANES]; 2]);
@@ -70,7 +74,7 @@ fn what_bit_errors_cost() {
             assert!(cable.run(10_000, Cable::are_up));
             for (at, side) in cable.sides.iter_mut().enumerate() {
                 side.faults = Faults::new(rate, at as u64);
-                side.to_send = if at < ways { 20_000 } else { 0 };
+                side.to_send = if at < ways { datagrams } else { 0 };
             }
             assert!(cable.run(10_000_000, Cable::is_settled), "{rate}");
             for to in &cable.sides[2 - ways..] {
