@@ -256,8 +256,9 @@ test-vm-iommufd: $(TOOLS) ## of these the tests of cards by iommufd, on a kernel
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
 		vm/test_edu.py vm/test_served.py vm/test_errors.py
 
-gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew
+gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage*.md anew
 	$(VENV)/bin/python -B gateware/coverage.py
+	$(VENV)/bin/python -B gateware/coverage.py --part links
 
 timing: $(TOOLS) ## how fast its clock may be, by open tools; writes docs/gateware-timing.md anew (hours)
 	$(VENV)/bin/python -B gateware/syn/timing.py

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Measures the lines and bits of the gateware that its tests reach: writes
-docs/gateware-coverage.md.
+docs/gateware-coverage.md for the engine and docs/gateware-coverage-links.md for torus links and
+network processors (`--part`).
 
 Runs the tests of `tb/` at one width, each in a separate process, with Verilator's line and toggle
 coverage, and adds up the counts. `--resume` reuses the data that an earlier run has left in
@@ -25,11 +26,41 @@ ROOT = GATEWARE.parent
 RTL = GATEWARE / "rtl"
 BUILD = GATEWARE / "build"
 DATA = BUILD / "coverage"
-DOCUMENT = ROOT / "docs" / "gateware-coverage.md"
 REASONS = GATEWARE / "coverage_reasons.toml"
 # The narrowest: it is built soonest, and a TLP has most beats.
 WIDTH = "64"
 PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A page, and what it counts."""
+
+    page: Path
+    title: str
+    # Whether it has the folders of `rtl/` and the tests (files) that match, or the others.
+    is_links: bool
+
+    def has_file(self, path: Path) -> bool:
+        """Whether a file of `rtl/` is of this part."""
+        return (path.parent.name in {"torus_link", "network_processor"}) == self.is_links
+
+    def has_test(self, name: str) -> bool:
+        """Whether a test, as pytest names it, is of this part."""
+        return (LINK_TESTS.search(name) is not None) == self.is_links
+
+
+LINK_TESTS = re.compile(r"/test_(\w*link|link_|network_|get_|receive_|rout|through)\w*\.py::")
+PARTS = {
+    "engine": Part(
+        ROOT / "docs" / "gateware-coverage.md", "Coverage of the gateware's tests", False
+    ),
+    "links": Part(
+        ROOT / "docs" / "gateware-coverage-links.md",
+        "Coverage of the tests of links and network processors",
+        True,
+    ),
+}
 # Two whole cards below a switch: test_card and test_shim_us cover the same modules. And tests of
 # the bench itself, which simulate nothing of the gateware.
 LEFT_OUT = {"test_card_us"}
@@ -56,9 +87,9 @@ def collected(everything: bool) -> dict[str, list[str]]:
     return of_function
 
 
-def chosen_tests(only: str | None) -> list[str]:
-    """Names of the tests of one width, as pytest has them: of the bounded set if it has that width.
-    All of the bounded set if a test has no width."""
+def chosen_tests(part: Part, only: str | None) -> list[str]:
+    """Names of the tests of a part, as pytest has them, of one width: of the bounded set if it has
+    that width. All of the bounded set if a test has no width."""
 
     def wide(names: list[str]) -> list[str]:
         return [name for name in names if WIDTH in re.split(r"[\[\]\- ]", name)]
@@ -67,7 +98,8 @@ def chosen_tests(only: str | None) -> list[str]:
     chosen = []
     for function, names in everything.items():
         name = function.split("::")[1]
-        if name in LEFT_OUT or function.split("::")[0].endswith(LEFT_OUT_FILE):
+        is_left_out = name in LEFT_OUT or function.split("::")[0].endswith(LEFT_OUT_FILE)
+        if is_left_out or not part.has_test(function + "::"):
             continue
         few = [] if name in OF_EVERY_KIND else wide(bounded[function])
         chosen += few or wide(names) or bounded[function]
@@ -124,8 +156,8 @@ def numbers(ranges: str) -> list[int]:
     return found
 
 
-def read(files: list[Path]) -> dict[Path, Counts]:
-    """The joined counts of all files of `rtl/`.
+def read(part: Part, files: list[Path]) -> dict[Path, Counts]:
+    """The joined counts of all files of `rtl/` that are of a part.
 
     A record is `C 'name^Bvalue^Aname^Bvalue...' count`: f file, l line, n column, t kind, o object,
     S its lines.
@@ -139,7 +171,7 @@ def read(files: list[Path]) -> dict[Path, Counts]:
             fields = dict(part.split("\x02", 1) for part in text.split("\x01") if "\x02" in part)
             # Models are built in this folder, from paths relative to it.
             path = GATEWARE / fields["f"]
-            if not path.is_relative_to(RTL):
+            if not path.is_relative_to(RTL) or not part.has_file(path):
                 continue
             lines = fields.get("S") or fields["l"]
             key = (path, fields["t"], fields["l"], fields["n"], fields["o"], lines)
@@ -167,8 +199,8 @@ class Reason:
     signal: re.Pattern
 
 
-def reasons() -> list[Reason]:
-    """All reasons in their order: the first that matches counts."""
+def reasons(part: Part) -> list[Reason]:
+    """All reasons of a part in their order: the first that matches counts."""
     return [
         Reason(
             entry["text"],
@@ -177,6 +209,7 @@ def reasons() -> list[Reason]:
             re.compile(entry.get("signal", NEVER)),
         )
         for entry in tomllib.loads(REASONS.read_text())["reason"]
+        if entry.get("part", "engine") == ("links" if part.is_links else "engine")
     ]
 
 
@@ -255,16 +288,18 @@ def table(counts: dict[Path, Counts]) -> list[str]:
     own = {path: c for path, c in counts.items() if path not in generated}
     rows += [row(str(path.relative_to(RTL).with_suffix("")), [c]) for path, c in own.items()]
     rows.append(row("all of these", own.values(), "**"))
-    return [*rows, row("generated register blocks", generated.values(), "**")]
+    rows += [row("generated register blocks", generated.values(), "**")] if generated else []
+    return rows
 
 
-def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -> str:
+def document(part: Part, counts: dict[Path, Counts], tests: list[str], missing: list[str]) -> str:
     """The whole page: from these tests, and without the missing ones."""
-    known = reasons()
+    known = reasons(part)
     own = {path: c for path, c in counts.items() if path.parent.name != "generated"}
-    without = sorted({p for p in RTL.rglob("*.sv") if "generated" not in p.parts} - set(own))
+    all_files = {p for p in RTL.rglob("*.sv") if "generated" not in p.parts and part.has_file(p)}
+    without = sorted(all_files - set(own))
     text = [
-        "# Coverage of the gateware's tests",
+        f"# {part.title}",
         "",
         "Written by `make gateware-coverage` (gateware/coverage.py): line and toggle coverage as",
         f"Verilator counts them, in builds of {WIDTH} bits, from the tests listed below. A line is",
@@ -304,21 +339,23 @@ def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -
 def main() -> int:
     """Runs the requested tests, then writes or prints."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=PARTS, default="engine")
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--collected", action="store_true")
     arguments = parser.parse_args()
-    tests = chosen_tests(arguments.only)
+    part = PARTS[arguments.part]
+    tests = chosen_tests(part, arguments.only)
     takes_kept = arguments.resume or arguments.collected
     kept = [t for t in tests if takes_kept and data_file(t).exists()]
     missing = [t for t in tests if arguments.collected and t not in kept]
     tests = [t for t in tests if t not in missing]
     failed = [t for t in tests if t not in kept and not run(t)]
-    counts = read([data_file(t) for t in tests if t not in failed])
+    counts = read(part, [data_file(t) for t in tests if t not in failed])
     if arguments.only:
-        print(document(counts, tests, missing))
+        print(document(part, counts, tests, missing))
     elif not failed:
-        DOCUMENT.write_text(document(counts, tests, missing))
+        part.page.write_text(document(part, counts, tests, missing))
     return 1 if failed else 0
 
 
