@@ -81,6 +81,8 @@ module link_receiver_properties
       end
       assert (!in_error || receiver.nack_pending || receiver.nack_armed);
       assert (in_error || !(receiver.nack_pending || receiver.nack_armed));
+      // A NACK without an answer waits ever longer.
+      assert (receiver.nacks != '1 && (in_error || receiver.nacks == '0));
       assert (receiver.untold[followed] || receiver.told[followed] == freed[followed]);
       assert ((receiver.urgent & ~receiver.untold) == '0);
       assert (!(receiver.flush || receiver.due_armed) || receiver.owed != '0

@@ -18,6 +18,7 @@ extern "C" {
 #define NETWORK_PROCESSOR__VERSION__MINOR_bm 0xffff
 #define NETWORK_PROCESSOR__VERSION__MINOR_bp 0
 #define NETWORK_PROCESSOR__VERSION__MINOR_bw 16
+#define NETWORK_PROCESSOR__VERSION__MINOR_reset 0x1
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bm 0xffff0000
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bp 16
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bw 16
@@ -114,8 +115,16 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t trainings;
     uint32_t checked;
     uint32_t wrong;
-    uint8_t RESERVED_30_3f[0x10];
+    uint32_t dropped;
+    uint32_t doubled;
+    uint32_t slipped;
+    uint8_t RESERVED_3c_3f[0x4];
 } torus_link__stride40_t;
+
+// regfile - torus_lane
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t errors;
+} torus_lane_t;
 
 // addrmap - network_processor
 typedef struct __attribute__ ((__packed__)) {
@@ -138,6 +147,7 @@ typedef struct __attribute__ ((__packed__)) {
     torus_dimension_t dimensions[4];
     uint8_t RESERVED_50_ff[0xb0];
     torus_link__stride40_t links[8];
+    torus_lane_t lanes[64];
 } network_processor_t;
 
 

@@ -50,11 +50,14 @@ which count from the device's reset:
   repeated       datagrams sent again, after a NACK of the other end or a time-out
   damaged        frames that came damaged
   losses         times that the link went down in the test, for --retrains as well
+  skips          skip columns dropped/doubled between the clocks of both ends, and times that the
+                 elastic buffer was empty or full; none in the model, which has one clock
+  errors of lanes  symbols (64b/66b: sync headers) that came wrong on each lane, 0 to 7
   errors a bit   damaged frames for each line bit; if there are none, the rate that is excluded with
                  a confidence of 95 %
 
-It fails if a datagram was wrong or lost, or a link is down at the end. The register map has no
-counters of single lanes.
+It fails if a datagram was wrong or lost, or a link is down at the end. A narrow terminal leaves
+columns out; --json has all.
 
 Cards of --device are the nodes in order, the first dimension counting fastest; their cables make
 the torus of --nodes, its rings closed unless --open says otherwise. Times are this machine's, and

@@ -224,6 +224,7 @@ impl Reference {
                         far.end.free(header.channel);
                     }
                 }
+                Signal::LaneErrors(_) => {}
                 Signal::Training(None) => {
                     far.end.reset();
                     far.is_up = false;

@@ -5,14 +5,14 @@
 use crate::Array;
 
 /// Size of the map in bytes.
-pub const BYTES: u32 = 0x300;
+pub const BYTES: u32 = 0x400;
 
 crate::registers! {
     WRITTEN;
     /// Identification: CRLN.
     ID = 0x0, ID_RESET = 0x4e4c5243;
     /// Version of the register map.
-    VERSION = 0x4, VERSION_RESET = 0x10000 => version {
+    VERSION = 0x4, VERSION_RESET = 0x10001 => version {
         /// Increases with compatible changes.
         MINOR[15:0],
         /// Increases with incompatible changes.
@@ -72,6 +72,9 @@ pub const DIMENSIONS: Array = Array { base: 0x40, stride: 0x4, count: 4 };
 
 /// Positions of register files `links`: see [`torus_link`].
 pub const LINKS: Array = Array { base: 0x100, stride: 0x40, count: 8 };
+
+/// Positions of register files `lanes`: see [`torus_lane`].
+pub const LANES: Array = Array { base: 0x300, stride: 0x4, count: 64 };
 
 /// Registers of `torus_dimension`. Offsets from the base of [`DIMENSIONS`].
 pub mod torus_dimension {
@@ -138,6 +141,21 @@ pub mod torus_link {
         CHECKED = 0x28;
         /// Datagrams that the checker found to be wrong. Read-only.
         WRONG = 0x2c;
+        /// Skip columns or rows dropped, as the other end's clock is faster. Read-only.
+        DROPPED = 0x30;
+        /// Skip columns doubled, as the other end's clock is slower. Read-only.
+        DOUBLED = 0x34;
+        /// Times that the elastic buffer was empty or full. Read-only.
+        SLIPPED = 0x38;
+    }
+}
+
+/// Registers of `torus_lane`. Offsets from the base of [`LANES`].
+pub mod torus_lane {
+    crate::registers! {
+        /// Symbols with an error of code or disparity (64b/66b: wrong sync headers) that came on
+        /// the lane while the link was up. Read-only.
+        ERRORS = 0x0;
     }
 }
 

@@ -368,6 +368,18 @@ pub struct LinkSoak {
     pub trainings: u64,
     /// Times that the link has gone down during the test.
     pub losses: u64,
+    /// Skip columns or rows dropped by the elastic buffer, and columns doubled.
+    #[serde(default)]
+    pub dropped: u64,
+    /// See `dropped`.
+    #[serde(default)]
+    pub doubled: u64,
+    /// Times that the elastic buffer was empty or full.
+    #[serde(default)]
+    pub slipped: u64,
+    /// Symbols, or sync headers of 64b/66b, that came wrong on each lane.
+    #[serde(default)]
+    pub lane_errors: Vec<u64>,
     /// Line bits that passed during the test.
     pub line_bits: f64,
     /// Damaged frames for each line bit: about the rate of wrong bits while that is low.

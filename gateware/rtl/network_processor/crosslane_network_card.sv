@@ -116,6 +116,8 @@ module crosslane_network_card
   port_state_e [LINKS-1:0] state;
   logic [LINKS-1:0][9:0] far_channel_datagrams;
   link_counters_t [LINKS-1:0] link_counters;
+  lane_counters_t [LINKS-1:0] lane_counters;
+  logic [LINKS-1:0][LANES-1:0][31:0] lane_errors;
   logic [LINKS-1:0][31:0] checked, wrong;
 
   always_comb begin
@@ -212,7 +214,6 @@ module crosslane_network_card
       .m_tx_first(write_first),
       .m_tx_last(write_last),
       .m_tx_data(write_data),
-      .lane_counters(),
       .*
   );
 

@@ -137,6 +137,7 @@ module crosslane_network_link
     output port_state_e state,
     output logic [9:0] far_channel_datagrams,
     output lane_counters_t lane_counters,
+    output logic [LANES-1:0][31:0] lane_errors,
     output link_counters_t counters,
     output logic [31:0] checked,  // datagrams of the generator that are right
     output logic [31:0] wrong
@@ -249,11 +250,12 @@ module crosslane_network_link
       .enable(enable && !is_disabled && is_normal),
       .state(lanes_state),
       .far_channel_datagrams(lanes_far_datagrams),
+      .counters_rst(rst || resets),
       .counters(lane_counters),
       .session(),
       .session_seen(),
       .progress(),
-      .errors(),
+      .errors(lane_errors),
       .turned(),
       .*
   );

@@ -82,6 +82,7 @@ module crosslane_network_processor
     output port_state_e [LINKS-1:0] state,
     output logic [LINKS-1:0][9:0] far_channel_datagrams,
     output lane_counters_t [LINKS-1:0] lane_counters,
+    output logic [LINKS-1:0][LANES-1:0][31:0] lane_errors,
     output link_counters_t [LINKS-1:0] link_counters,
     output logic [LINKS-1:0][31:0] checked,
     output logic [LINKS-1:0][31:0] wrong
@@ -388,6 +389,7 @@ module crosslane_network_processor
         .state(state[n]),
         .far_channel_datagrams(far_channel_datagrams[n]),
         .lane_counters(lane_counters[n]),
+        .lane_errors(lane_errors[n]),
         .counters(link_counters[n]),
         .checked(checked[n]),
         .wrong(wrong[n])

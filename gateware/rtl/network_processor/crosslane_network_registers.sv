@@ -39,12 +39,14 @@ module crosslane_network_registers
     input port_state_e [LINKS-1:0] state,
     input logic [LINKS-1:0][9:0] far_channel_datagrams,
     input link_counters_t [LINKS-1:0] link_counters,  // not all are readable
+    input lane_counters_t [LINKS-1:0] lane_counters,
+    input logic [LINKS-1:0][LANES-1:0][31:0] lane_errors,
     input logic [LINKS-1:0][31:0] checked,
     input logic [LINKS-1:0][31:0] wrong
     // verilator lint_on UNUSEDSIGNAL
 );
   localparam logic [31:0] ID = 32'h4e4c_5243;
-  localparam logic [31:0] VERSION = 32'h0001_0000;
+  localparam logic [31:0] VERSION = 32'h0001_0001;
 
   localparam logic [11:0] AT_ID = 12'h000;
   localparam logic [11:0] AT_VERSION = 12'h004;
@@ -78,6 +80,12 @@ module crosslane_network_registers
   localparam logic [5:0] AT_TRAININGS = 6'h24;
   localparam logic [5:0] AT_CHECKED = 6'h28;
   localparam logic [5:0] AT_WRONG = 6'h2c;
+  localparam logic [5:0] AT_DROPPED = 6'h30;
+  localparam logic [5:0] AT_DOUBLED = 6'h34;
+  localparam logic [5:0] AT_SLIPPED = 6'h38;
+
+  // Errors of lanes: eight of each link.
+  localparam logic [11:0] AT_LANES = 12'h300;
 
   logic [11:0] address;
   logic writes, is_link;
@@ -165,7 +173,7 @@ module crosslane_network_registers
   // verilator lint_off UNUSEDSIGNAL
   function automatic logic [31:0] word_of(logic [5:0] at, logic [9:0] control, port_state_e of,
                                           logic [9:0] far, link_counters_t of_link,
-                                          logic [1:0][31:0] of_tests);
+                                          lane_counters_t of_lanes, logic [1:0][31:0] of_tests);
     unique case (at)
       AT_LINK_CONTROL: return 32'(control);
       AT_LINK_STATUS:
@@ -182,6 +190,9 @@ module crosslane_network_registers
       AT_TRAININGS: return of_link.trainings;
       AT_CHECKED: return of_tests[0];
       AT_WRONG: return of_tests[1];
+      AT_DROPPED: return of_lanes.dropped;
+      AT_DOUBLED: return of_lanes.doubled;
+      AT_SLIPPED: return of_lanes.slipped;
       default: return '0;
     endcase
   endfunction
@@ -199,10 +210,14 @@ module crosslane_network_registers
             state[at],
             far_channel_datagrams[at],
             link_counters[at],
+            lane_counters[at],
             {
               wrong[at], checked[at]
             }
         );
+      end
+      for (int unsigned lane = 0; lane < LANES; lane++) begin
+        if (address == AT_LANES + 12'(32 * at + 4 * lane)) link_word |= lane_errors[at][lane];
       end
     end
   end

@@ -19,6 +19,7 @@ module crosslane_link_lanes
     input  logic                                      enable,
     input  logic                                      retrain,                // pulse
     input  logic           [     15:0]                first_session,
+    input  logic                                      counters_rst,           // with `rst`
     // Of the transceivers. Bit 0 of a word is sent, and comes, first. What is to be sent changes with
     // `tx_begins_word`, every SYMBOLS clocks (BLOCKS: 8); received is a word in each of the recovered clock's.
     output logic                                      tx_enable,
@@ -50,7 +51,7 @@ module crosslane_link_lanes
     output logic           [     15:0]                session_seen,
     output progress_t                                 progress,
     output lane_counters_t                            counters,
-    output logic           [LANES-1:0][         31:0] errors,                 // of each lane
+    output logic           [LANES-1:0][         31:0] errors,                 // while up
     output logic           [LANES-1:0][         31:0] turned                  // of disparity
 );
   logic counts, present, whole, dropped, doubled, slipped, realign, lost, disables, retrains;
@@ -229,10 +230,10 @@ module crosslane_link_lanes
     counters.skip_sets <= counters.skip_sets + 32'(column_events.comma && link_up);
     counters.bad_sets <= counters.bad_sets + 32'(column_events.set_bad);
     for (int unsigned lane = 0; lane < LANES; lane++) begin
-      errors[lane] <= errors[lane] + 32'(wrong[lane]);
-      turned[lane] <= turned[lane] + 32'(wrong_turned[lane]);
+      errors[lane] <= errors[lane] + 32'(wrong[lane] && link_up);
+      turned[lane] <= turned[lane] + 32'(wrong_turned[lane] && link_up);
     end
-    if (rst) begin
+    if (counters_rst) begin
       counters <= '0;
       errors   <= '0;
       turned   <= '0;

@@ -76,9 +76,10 @@ module crosslane_link_port
       .LONG(LONG),
       .BLOCKS(BLOCKS)
   ) lanes (
+      .counters_rst(rst),
       .counters(lane_counters),
-      .errors  (lane_errors),
-      .turned  (lane_turned),
+      .errors(lane_errors),
+      .turned(lane_turned),
       .*
   );
 

@@ -199,6 +199,7 @@ module network_pair
         .state(state[n]),
         .far_channel_datagrams(),
         .lane_counters(),
+        .lane_errors(),
         .link_counters(link_counters[n]),
         .checked(),
         .wrong()

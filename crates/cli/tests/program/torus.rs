@@ -112,6 +112,7 @@ fn cables_under_test_are_full_and_clean() {
         for count in ["repeated", "damaged", "nacks", "restarts", "timeouts", "losses"] {
             assert_eq!(end[count], 0, "{count}: {end}");
         }
+        assert_eq!(end["lane_errors"], serde_json::Value::from(vec![0; 8]), "{end}");
         assert!(number(&end["right"]) >= 1000.0, "{end}");
         // Three in as many bits as went by.
         let excluded = number(&end["bit_error_rate_below"]) * number(&end["line_bits"]);
@@ -131,6 +132,12 @@ fn damage_and_losses_are_counted_and_made_good() {
         let count = |name: &str| number(&end[name]);
         assert!(count("damaged") > 20.0 && count("repeated") > count("damaged"), "{end}");
         assert!(count("nacks") > 0.0 && count("restarts") > 0.0, "{end}");
+        // Nearly every damaged frame has one wrong symbol, in any lane.
+        let of_lanes: Vec<f64> =
+            end["lane_errors"].as_array().unwrap().iter().map(number).collect();
+        let all: f64 = of_lanes.iter().sum();
+        assert!((0.9..1.2).contains(&(all / count("damaged"))), "{end}");
+        assert!(of_lanes.iter().all(|errors| *errors < all / 2.0), "{end}");
         assert_eq!(end.get("bit_error_rate_below"), None, "{end}");
     }
     for end in ends("--retrains 2 --time 400us") {

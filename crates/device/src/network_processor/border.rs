@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crosslane_fabric::NodeId;
 use crosslane_torus_link::frame::{Damaged, Frame};
+use crosslane_torus_link::lanes::MAX_LANES;
 
 /// A signal on a cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// A frame, as it arrives.
     Frame(Result<Frame, Damaged>),
+    /// Symbols (64b/66b: sync headers) of the next frame that arrive wrong, of each lane.
+    LaneErrors([u16; MAX_LANES]),
     /// The sending end is down, and trains if it says since when.
     Training(Option<Wish>),
 }

@@ -9,7 +9,7 @@ use crosslane_random::Random;
 use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
 use crosslane_torus_link::end::LinkEnd;
 use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
-use crosslane_torus_link::lanes;
+use crosslane_torus_link::lanes::{self, MAX_LANES};
 use crosslane_torus_link::pattern::{self, Checker, Generator};
 use crosslane_torus_link::{block, wire};
 
@@ -18,8 +18,9 @@ use super::parameters::{CableParameters, LineCode};
 use super::{LINK_TIMER, NetworkProcessor};
 use crate::kit::Timer;
 
-/// Line bits of a symbol (8b/10b).
+/// Line bits of a symbol (8b/10b), and of a block's sync header.
 const SYMBOL_BITS: u64 = 10;
+const SYNC_BITS: usize = 2;
 /// Columns between skip sets, and columns of a skip set.
 pub(super) const SKIP_INTERVAL_COLUMNS: u64 = lanes::SKIP_INTERVAL_COLUMNS as u64;
 pub(super) const SKIP_COLUMNS: u64 = lanes::SKIP_COLUMNS as u64;
@@ -47,6 +48,8 @@ pub(super) struct Cable {
     session: u32,
     /// Session of the other end that this one was last joined to.
     far_session: Option<u32>,
+    /// Errors that have come on each lane.
+    pub lane_errors: [u32; MAX_LANES],
 }
 
 /// One direction of a cable.
@@ -95,6 +98,7 @@ impl Cable {
             is_cut: false,
             session: 1,
             far_session: None,
+            lane_errors: [0; MAX_LANES],
         }
     }
 
@@ -318,6 +322,10 @@ impl NetworkProcessor {
             (link.is_enabled, link.mode) = (false, LinkMode::Normal);
             (link.generator, link.checker) = (None, None);
             (link.sunk, link.trainings, link.checked) = (0, 0, [0; 2]);
+            if let Some(cable) = link.cable.as_mut() {
+                cable.end = LinkEnd::new(cable.parameters.end);
+                cable.lane_errors = [0; MAX_LANES];
+            }
         }
     }
 
@@ -355,6 +363,12 @@ impl NetworkProcessor {
                 Some((_, Signal::Frame(frame))) => {
                     delivered.extend(cable.end.receive(frame, now_ps));
                 }
+                Some((_, Signal::LaneErrors(errors))) if cable.end.is_up() => {
+                    for (sum, more) in cable.lane_errors.iter_mut().zip(errors) {
+                        *sum = sum.wrapping_add(more.into());
+                    }
+                }
+                Some((_, Signal::LaneErrors(_))) => {}
                 Some((_, Signal::Training(wish))) => {
                     cable.hear(wish, link.mode);
                     is_heard = true;
@@ -419,11 +433,14 @@ impl NetworkProcessor {
                 cable.end.submit(pattern::CHANNEL, Kind::Middle, 0, index, payload);
             }
             let Some(frame) = cable.end.next_frame(now_ps) else { break };
-            let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters);
+            let (arrives_ps, frame, errors) = cable.wire.send(now_ps, frame, &cable.parameters);
             if link.mode == LinkMode::Loopback {
                 cable.looped.push_back((arrives_ps, frame));
                 port.timer(arrives_ps, LINK_TIMER + u32::from(number));
             } else {
+                if let Some(errors) = errors {
+                    cable.send(arrives_ps, Signal::LaneErrors(errors), port);
+                }
                 cable.send(arrives_ps, Signal::Frame(frame), port);
             }
         }
@@ -480,17 +497,18 @@ impl Wire {
         }
     }
 
-    /// Sends a frame. Returns its arrival time at the other end, and the frame as it arrives.
+    /// Sends a frame. Returns its arrival time at the other end, the frame as it arrives, and if
+    /// there are any, the errors of each lane.
     fn send(
         &mut self,
         now_ps: u64,
         frame: Frame,
         parameters: &CableParameters,
-    ) -> (u64, Result<Frame, Damaged>) {
+    ) -> (u64, Result<Frame, Damaged>, Option<[u16; MAX_LANES]>) {
         let (bits, between) = self.occupy(now_ps, &frame, parameters);
         let arrives_ps = self.free_ps + parameters.latency.0;
         if parameters.bit_error_rate <= 0.0 {
-            return (arrives_ps, Ok(frame));
+            return (arrives_ps, Ok(frame), None);
         }
         let mut next_error = || self.random.geometric(parameters.bit_error_rate);
         let mut flips = Vec::new();
@@ -502,8 +520,9 @@ impl Wire {
         self.clean_bits = Some(clean_bits - bits);
         let spill = std::mem::take(&mut self.spill);
         if flips.is_empty() && spill.is_empty() {
-            return (arrives_ps, Ok(frame));
+            return (arrives_ps, Ok(frame), None);
         }
+        let errors = lane_errors(&flips, now_ps, parameters);
         let frame = match parameters.line_code {
             LineCode::Symbols => wire::transfer(&frame, flips),
             LineCode::Blocks => {
@@ -516,6 +535,29 @@ impl Wire {
                 frame
             }
         };
-        (arrives_ps, frame)
+        (arrives_ps, frame, errors)
     }
+}
+
+/// Returns the symbols that the line bits `flips` of a frame begun at `now_ps` make wrong on each
+/// lane; of blocks the wrong sync headers. `None` if there are none.
+fn lane_errors(
+    flips: &[usize],
+    now_ps: u64,
+    parameters: &CableParameters,
+) -> Option<[u16; MAX_LANES]> {
+    // A frame of symbols begins in lane 0, one of blocks in the lane whose turn it is.
+    let (unit_bits, bits, first) = match parameters.line_code {
+        LineCode::Symbols => (SYMBOL_BITS as usize, SYMBOL_BITS as usize, 0),
+        LineCode::Blocks => (block::BLOCK_BITS, SYNC_BITS, now_ps / parameters.block_ps()),
+    };
+    let mut errors = [0; MAX_LANES];
+    let wrong = flips.iter().filter(|flip| *flip % unit_bits < bits).map(|flip| flip / unit_bits);
+    let mut last = None;
+    for unit in wrong {
+        if last.replace(unit) != Some(unit) {
+            errors[(first as usize + unit) % usize::from(parameters.lanes)] += 1;
+        }
+    }
+    last.map(|_| errors)
 }

@@ -3,6 +3,7 @@
 
 use crosslane_fabric::DevicePort;
 use crosslane_regs::network_processor as map;
+use crosslane_torus_link::lanes::MAX_LANES;
 use crosslane_torus_link::routing::{Dimension, MAX_DIMENSIONS, Torus};
 
 use super::NetworkProcessor;
@@ -97,6 +98,10 @@ impl NetworkProcessor {
                     self.extents[index as usize]
                 } else if let Some((index, register)) = map::LINKS.find(offset) {
                     self.read_link(index as u8, register)
+                } else if let Some((index, map::torus_lane::ERRORS)) = map::LANES.find(offset) {
+                    let (link, lane) = (index as usize / MAX_LANES, index as usize % MAX_LANES);
+                    let cable = self.links.get(link).and_then(|link| link.cable.as_ref());
+                    cable.map_or(0, |cable| cable.lane_errors[lane])
                 } else {
                     self.registers.get(offset)
                 }

@@ -6,6 +6,7 @@ use crosslane_host::{Bus, lock};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
 use crosslane_regs::network_processor::torus_dimension::extent;
+use crosslane_regs::network_processor::torus_lane;
 use crosslane_regs::network_processor::torus_link::{self, control, status};
 use crosslane_regs::network_processor::{LinkMode, LinkState};
 
@@ -15,6 +16,8 @@ use crate::error::Result;
 
 /// Unit of a lane's rate in the status register, bits per second.
 const LANE_RATE_UNIT: u64 = 500_000_000;
+/// Most lanes of a link.
+const MAX_LANES: usize = 8;
 /// Most nodes of a torus: node numbers have 16 bits.
 const MAX_NODES: u32 = 1 << 16;
 
@@ -81,6 +84,35 @@ pub struct LinkCounters {
     pub checked: u32,
     /// Datagrams that the checker found wrong.
     pub wrong: u32,
+}
+
+/// How far a cable is from damage: counters of its lanes since the device's reset; they wrap at
+/// 2^32. The model has one clock and sends frames, so its elastic buffer does nothing, and errors
+/// between frames are not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkMargins {
+    /// Skip columns (64b/66b: rows) dropped, as the other end's clock is faster.
+    pub dropped: u32,
+    /// Skip columns doubled, as the other end's clock is slower.
+    pub doubled: u32,
+    /// Times that the elastic buffer between the clocks was empty or full.
+    pub slipped: u32,
+    /// Symbols (64b/66b: sync headers) that came wrong on each lane while the link was up.
+    pub lane_errors: [u32; MAX_LANES],
+}
+
+impl LinkMargins {
+    /// Returns what has been counted since `before`.
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            dropped: self.dropped.wrapping_sub(before.dropped),
+            doubled: self.doubled.wrapping_sub(before.doubled),
+            slipped: self.slipped.wrapping_sub(before.slipped),
+            lane_errors: std::array::from_fn(|lane| {
+                self.lane_errors[lane].wrapping_sub(before.lane_errors[lane])
+            }),
+        }
+    }
 }
 
 impl NetworkProcessor {
@@ -216,6 +248,25 @@ impl NetworkProcessor {
             checked: read(torus_link::CHECKED).await?,
             wrong: read(torus_link::WRONG).await?,
         })
+    }
+
+    /// Reads the counters of a link's lanes.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn link_margins(&self, link: u8) -> Result<LinkMargins> {
+        let read = async |register| self.read_raw(self.link_register(link, register)?).await;
+        let mut margins = LinkMargins {
+            dropped: read(torus_link::DROPPED).await?,
+            doubled: read(torus_link::DOUBLED).await?,
+            slipped: read(torus_link::SLIPPED).await?,
+            ..LinkMargins::default()
+        };
+        let first = u32::from(link) * MAX_LANES as u32;
+        for (errors, lane) in margins.lane_errors.iter_mut().zip(first..) {
+            *errors = self.read_raw(map::LANES.at(lane) + torus_lane::ERRORS).await?;
+        }
+        Ok(margins)
     }
 
     /// Sets the node's position in a torus; channels 6 and 7 then carry routed messages. The first

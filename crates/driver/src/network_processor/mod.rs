@@ -28,7 +28,7 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_processor as map;
 
 pub use error::{NetworkError, NetworkFault};
-pub use links::{LinkCounters, LinkStatus, TorusDimension};
+pub use links::{LinkCounters, LinkMargins, LinkStatus, TorusDimension};
 pub use messages::InFlight;
 pub use options::{
     Buffers, CHANNELS, Ended, Key, LONG_PAYLOAD_BYTES, MAX_MESSAGE_BYTES, MAX_PAYLOADS, Message,

@@ -7,7 +7,7 @@
 
 mod run;
 
-use crosslane_driver::network_processor::{LinkCounters, LinkState, LinkStatus};
+use crosslane_driver::network_processor::{LinkCounters, LinkMargins, LinkState, LinkStatus};
 use crosslane_host::{Bus, setters};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus::{Direction, Node};
@@ -83,6 +83,8 @@ pub struct EndSoaked {
     pub status: LinkStatus,
     /// Counters of this end over the test.
     pub counters: LinkCounters,
+    /// Counters of its lanes over the test.
+    pub margins: LinkMargins,
     /// Trainings since the device's reset.
     pub trainings: u32,
     /// Datagrams that the other end has sent and that its checker's counts here do not contain.
@@ -126,6 +128,7 @@ struct End<'a> {
     far: (u16, u8),
     status: LinkStatus,
     before: LinkCounters,
+    margins_before: LinkMargins,
 }
 
 /// Returns the counters `after` less those `before`, which wrap.
@@ -150,6 +153,10 @@ impl End<'_> {
         let counters = processor.link_counters(self.link).await?;
         Ok((since(&counters, &self.before), now))
     }
+
+    async fn margins(&self) -> Result<LinkMargins> {
+        Ok(self.node.processor().link_margins(self.link).await?.since(&self.margins_before))
+    }
 }
 
 /// Returns all ends of the cables between these nodes, with their links up.
@@ -167,6 +174,7 @@ async fn ends<'a>(nodes: &'a [Node], timeout: Picoseconds) -> Result<Vec<End<'a>
                 far: (far, direction.opposite().link()),
                 status: processor.link_status(link).await?,
                 before: processor.link_counters(link).await?,
+                margins_before: processor.link_margins(link).await?,
             });
         }
     }
@@ -208,13 +216,15 @@ pub async fn soak_links(nodes: &[Node], options: &SoakOptions) -> Result<Vec<End
     let (counted, states) = drained(&ends, options.timeout).await?;
     let elapsed = bus.now().since(begun);
     set_all(&ends, false, false).await?;
+    let margins = try_join_all(ends.iter().map(End::margins)).await?;
     let rates = first.iter().zip(&last).map(|((first, begun), (last, ended))| {
         let checked = |counters: &LinkCounters| counters.checked.wrapping_add(counters.wrong);
         let datagrams = checked(last).wrapping_sub(checked(first));
         f64::from(datagrams) / ended.since(*begun).as_seconds().max(f64::MIN_POSITIVE)
     });
-    let seen = counted.iter().zip(states).zip(rates);
-    let soaked = ends.iter().zip(seen).enumerate().map(|(at, (end, ((counters, state), rate)))| {
+    let seen = counted.iter().zip(margins).zip(states).zip(rates);
+    let soaked = ends.iter().zip(seen).enumerate().map(|(at, (end, seen))| {
+        let (((counters, margins), state), rate) = seen;
         let processor = end.node.processor();
         let payload_bytes = processor.sizes().payload_bytes();
         EndSoaked {
@@ -224,6 +234,7 @@ pub async fn soak_links(nodes: &[Node], options: &SoakOptions) -> Result<Vec<End
             far_link: end.far.1,
             status: LinkStatus { state, ..end.status },
             counters: *counters,
+            margins,
             trainings: end.before.trainings.wrapping_add(counters.trainings),
             lost: missing(&ends, &counted, at),
             payload_bytes,

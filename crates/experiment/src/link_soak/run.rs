@@ -34,7 +34,7 @@ pub struct SoakOutcome {
 impl EndSoaked {
     /// Returns the test as plain data.
     fn flow(&self, payload_rate: Option<f64>) -> Flow {
-        let Self { node, link, far_node, far_link, status, counters, .. } = self;
+        let Self { node, link, far_node, far_link, status, counters, margins, .. } = self;
         let (line_bits, damaged) = (self.line_bits(), f64::from(counters.damaged));
         let has_bits = line_bits > 0.0;
         let soak = LinkSoak {
@@ -59,6 +59,15 @@ impl EndSoaked {
             timeouts: counters.timeouts.into(),
             trainings: self.trainings.into(),
             losses: self.losses().into(),
+            dropped: margins.dropped.into(),
+            doubled: margins.doubled.into(),
+            slipped: margins.slipped.into(),
+            lane_errors: margins
+                .lane_errors
+                .iter()
+                .take(status.lanes.into())
+                .map(|errors| u64::from(*errors))
+                .collect(),
             line_bits,
             damage_per_bit: if has_bits { damaged / line_bits } else { 0.0 },
             bit_error_rate_below: (counters.damaged == 0 && has_bits)

@@ -9,6 +9,7 @@ use crosslane_device::network_processor::{CableEnd, CableMessage, Signal, Wish};
 use crosslane_host::kinds;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus_link::frame::{Damaged, Frame};
+use crosslane_torus_link::lanes::MAX_LANES;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -101,6 +102,8 @@ enum SentSignal<'a> {
     Damaged(u8),
     /// Time since which it is ready, session, and session of the other end.
     Training(Option<(u64, u32, Option<u32>)>),
+    /// Of each lane.
+    LaneErrors([u16; MAX_LANES]),
 }
 
 /// A message from another part.
@@ -143,6 +146,7 @@ pub fn turn(said: Said, messages: &mut Vec<CableMessage>) -> Vec<u8> {
                 SentSignal::Frame(frame.as_slice())
             }
             Signal::Frame(Err(fault)) => SentSignal::Damaged(number(&FAULTS, fault)),
+            Signal::LaneErrors(errors) => SentSignal::LaneErrors(errors),
             Signal::Training(wish) => SentSignal::Training(
                 wish.map(|wish| (wish.since_ps, wish.session, wish.far_session)),
             ),
@@ -217,6 +221,7 @@ pub fn read(bytes: &[u8], expected: &Expected) -> Result<Message, Malformed> {
                 let known = FAULTS.get(usize::from(fault));
                 Signal::Frame(Err(*known.ok_or_else(|| unknown("fault", fault))?))
             }
+            SentSignal::LaneErrors(errors) => Signal::LaneErrors(errors),
             SentSignal::Training(wish) => {
                 Signal::Training(wish.map(|(since_ps, session, far_session)| Wish {
                     since_ps,

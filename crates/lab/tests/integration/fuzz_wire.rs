@@ -41,7 +41,7 @@ fn fuzz_messages_of_any_bytes() {
 
 /// A signal of random numbers.
 fn signal(kind: u8, bits: u32, arrives_ps: u64) -> Signal {
-    match kind % 5 {
+    match kind % 6 {
         0 => Signal::Frame(Err(Damaged::Crc)),
         1 => Signal::Training(None),
         2 => {
@@ -49,7 +49,8 @@ fn signal(kind: u8, bits: u32, arrives_ps: u64) -> Signal {
             let since_ps = arrives_ps - u64::from(bits) % arrives_ps;
             Signal::Training(Some(Wish { since_ps, session: bits, far_session }))
         }
-        3 => match Command::from_word(bits << 8 | 0x5c) {
+        3 => Signal::LaneErrors(std::array::from_fn(|lane| (bits >> lane) as u16)),
+        4 => match Command::from_word(bits << 8 | 0x5c) {
             Ok(command) => Signal::Frame(Ok(Frame::Command(command))),
             Err(damaged) => Signal::Frame(Err(damaged)),
         },

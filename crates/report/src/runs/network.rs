@@ -81,9 +81,24 @@ fn bit_errors(end: &LinkSoak) -> String {
     }
 }
 
+/// Formats counts with spaces between, no more of the same as `8 x 0`.
+fn counts(counts: &[u64]) -> String {
+    match counts {
+        [first, rest @ ..] if !rest.is_empty() && rest.iter().all(|count| count == first) => {
+            format!("{} x {first}", counts.len())
+        }
+        _ => counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
+    }
+}
+
+/// Formats what the elastic buffer did: dropped, doubled, slipped.
+fn skips(end: &LinkSoak) -> String {
+    format!("{}/{}/{}", end.dropped, end.doubled, end.slipped)
+}
+
 /// Returns a table of the tests of links, a row for each end of each cable.
 pub fn soak_table(bench: &Bench) -> Table {
-    let fields: [Field<&LinkSoak>; 17] = [
+    let fields: [Field<&LinkSoak>; 19] = [
         ("end", |end| format!("{} link {}", end.node, end.link)),
         ("from", |end| format!("{} link {}", end.far_node, end.far_link)),
         ("state", |end| end.state.clone()),
@@ -100,6 +115,8 @@ pub fn soak_table(bench: &Bench) -> Table {
         ("time-outs:", |end| end.timeouts.to_string()),
         ("trainings:", |end| end.trainings.to_string()),
         ("losses:", |end| end.losses.to_string()),
+        ("skips -/+/slips", skips),
+        ("errors of lanes", |end| counts(&end.lane_errors)),
         ("errors a bit:", |end| bit_errors(end)),
     ];
     Table::of(&fields, &soaks(bench))

@@ -16,9 +16,9 @@ const SPARE_OF_GETS: [&str; 10] = [
     "M",
 ];
 /// Columns of tests of links that a narrow terminal leaves out, the least important first.
-const SPARE_OF_SOAKS: [&str; 9] = [
-    "lanes", "time-outs", "trainings", "from", "NACKs", "restarts", "sent", "losses",
-    "errors a bit",
+const SPARE_OF_SOAKS: [&str; 11] = [
+    "skips -/+/slips", "lanes", "time-outs", "trainings", "from", "NACKs", "restarts",
+    "errors of lanes", "sent", "losses", "errors a bit",
 ];
 /// Columns of exchanges that a narrow terminal leaves out, the least important first.
 const SPARE_OF_HALO: [&str; 4] =

@@ -204,6 +204,13 @@ fn cables_of_gateware_are_tested() {
         assert!(count("damaged") > 5.0 && count("repeated") > 5.0, "{end}");
         assert_eq!((&end["losses"], &end["trainings"]), (&1.into(), &2.into()), "{end}");
     }
+    // Both clocks are one here: nothing is dropped or doubled.
+    for end in ends("--lab nget:crosslane --time 20us --bit-error-rate 5e-5") {
+        let of_lanes: Vec<f64> =
+            end["lane_errors"].as_array().unwrap().iter().map(number).collect();
+        assert!(of_lanes.iter().filter(|errors| **errors > 0.0).count() > 2, "{end}");
+        assert_eq!((&end["dropped"], &end["doubled"]), (&0.into(), &0.into()), "{end}");
+    }
 }
 
 /// Returns the typical time of messages from fpga1 to fpga2.

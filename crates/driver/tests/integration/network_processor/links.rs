@@ -60,6 +60,26 @@ fn generator_and_checker_agree_and_leave_other_channels_alone() {
         assert_eq!(taken.checked, sent.sent - 20_000_u32.div_ceil(128));
         // 50 us at 34 ns a datagram, plus those sent beside the message.
         assert!(taken.checked > 1400, "{} datagrams", taken.checked);
+        to.reset().await.unwrap();
+        assert_eq!(to.link_counters(1).await.unwrap(), LinkCounters::default());
+    });
+}
+
+/// Each wrong bit is counted on its lane until a reset.
+#[test]
+fn lanes_count_their_errors() {
+    on_pair(Modes::default(), async |stand, [from, to]| {
+        stand.damage(1e-5);
+        let before = to.link_margins(1).await.unwrap();
+        carry([from, to], (0, 0), &pattern(1, 1 << 20)).await;
+        let margins = to.link_margins(1).await.unwrap().since(&before);
+        let damaged = to.link_counters(1).await.unwrap().damaged;
+        let errors: u32 = margins.lane_errors.iter().sum();
+        assert!(damaged > 50 && errors >= damaged, "{damaged} frames, {margins:?}");
+        assert!(margins.lane_errors.iter().all(|lane| *lane > errors / 32), "{margins:?}");
+        assert_eq!((margins.dropped, margins.doubled, margins.slipped), (0, 0, 0));
+        to.reset().await.unwrap();
+        assert_eq!(to.link_margins(1).await.unwrap(), LinkMargins::default());
     });
 }
 

@@ -7,7 +7,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use crosslane_device::network_processor::NetworkProcessor as Model;
 use crosslane_driver::network_processor::*;
 use crosslane_host::Bus;
 
@@ -161,12 +160,7 @@ fn programs_end_and_receive_nothing_but_what_was_sent() {
         let mut random = crosslane_random::Random::with_seed(seed);
         let stand = Stand::new(&[2], modes(&mut random));
         if seed % 2 == 1 {
-            let card = stand.simulation.find("fpga1").unwrap();
-            stand.simulation.with_fabric(|fabric| {
-                fabric.command(card, |model: &mut Model, port| {
-                    model.set_bit_error_rate(0, 2e-6, port);
-                });
-            });
+            stand.damage(2e-6);
         }
         let senders: Vec<_> = (0..2)
             .map(|node| {

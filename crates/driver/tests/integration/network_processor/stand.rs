@@ -3,6 +3,7 @@
 
 use std::future::Future;
 
+use crosslane_device::network_processor::NetworkProcessor as Model;
 use crosslane_driver::Buffer;
 use crosslane_driver::network_processor::*;
 use crosslane_host::{Bus, Mapping, Waiting};
@@ -49,6 +50,16 @@ impl Stand {
         };
         let nodes = simulation.run("open", open).unwrap();
         Self { simulation, nodes }
+    }
+
+    /// Sets the bit error rate of the first node's link 0, both ways.
+    pub fn damage(&self, rate: f64) {
+        let card = self.simulation.find("fpga1").unwrap();
+        self.simulation.with_fabric(|fabric| {
+            fabric.command(card, |model: &mut Model, port| {
+                model.set_bit_error_rate(0, rate, port);
+            });
+        });
     }
 
     pub fn run<F: Future>(&self, future: F) -> F::Output {
