@@ -4,20 +4,19 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::{HaloOptions, Lattice, Scenario, Tori, halo_on, parse_size};
+use crosslane::experiment::{HaloOptions, Lattice, Scenario, halo_on, parse_size};
 use crosslane::lab::{EngineKind, Lab};
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
-use crosslane::torus::{Modes, Requests};
 
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};
 use crate::completions::{self, Known};
-use crate::engine_argument::EngineArguments;
 use crate::error::{Result, usage};
 use crate::files::Where;
 use crate::place_argument::Named;
 use crate::processes::Processes;
+use crate::torus_argument::{TorusArguments, nodes};
 use crate::values::whole;
 
 /// Longest time of an exchange in a lab.
@@ -62,18 +61,8 @@ pub struct HaloArguments {
     #[arg(long, value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
         hide_possible_values = true)]
     pub lab: Option<String>,
-    /// A node, in place of a lab: vfio:ADDRESS of this machine or vfio-user:SOCKET of a server, in
-    /// the order of the torus; or lab:LAB.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab",
-        value_parser = Known(completions::devices), hide_possible_values = true)]
-    pub device: Vec<String>,
-    /// Nodes of the torus: a number, a range of powers of two, or sizes as 4x4x2x2 [default: as the
-    /// lab has it].
-    #[arg(long, value_name = "NODES")]
-    pub nodes: Option<Tori>,
-    /// Of cards of --device: no cable leads from the last node of a row to its first.
-    #[arg(long, requires = "device")]
-    pub open: bool,
+    #[command(flatten)]
+    pub torus: TorusArguments,
     /// Sites of each node's part.
     #[arg(long, value_name = "LxLxLxL", default_value = "4x4x4x4")]
     pub lattice: Lattice,
@@ -102,8 +91,6 @@ pub struct HaloArguments {
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
     #[command(flatten)]
-    pub engines: EngineArguments,
-    #[command(flatten)]
     pub shown: ShownArguments,
 }
 
@@ -113,7 +100,7 @@ pub struct HaloArguments {
 /// A lab without a torus, an impossible size, cards that make none, a run that fails, or wrong
 /// data.
 pub fn run(arguments: &HaloArguments) -> Result<()> {
-    match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.device)? {
+    match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.torus.device)? {
         Named::Cards(names) => on_cards(arguments, &names),
         named => in_lab(arguments, &named.whole_lab("all nodes of the torus take part")?),
     }
@@ -128,24 +115,12 @@ fn in_lab(arguments: &HaloArguments, lab: &str) -> Result<()> {
 
 /// Runs it in a lab. Large tori take gigabytes: they are run one after the other.
 fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Result<()> {
-    let engines = arguments.engines.kind()?;
+    let engines = arguments.torus.engines.kind()?;
     let lab = processes.same(Lab::load(lab))?.with_engines(engines);
     if engines == EngineKind::Rtl && (arguments.threads != 1 || arguments.mpi) {
         return Err(usage("--engine rtl: the gateware is simulated by one thread (--threads 1)"));
     }
-    if arguments.open {
-        return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
-    }
-    if lab.file().tori.len() != 1 {
-        return Err(usage(format!("lab {} does not have one torus (a list `torus`)", lab.name())));
-    }
-    let labs: Vec<Lab> = match &arguments.nodes {
-        None => vec![lab.clone()],
-        Some(nodes) => {
-            let tori = nodes.0.iter().map(|sizes| lab.with_torus(sizes));
-            tori.collect::<Result<_, _>>()?
-        }
-    };
+    let labs = arguments.torus.labs(&lab)?;
     let threads = match arguments.threads {
         0 => std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         threads => threads,
@@ -156,7 +131,7 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
         let scenario = Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
         scenario.with_carrier(processes.carrier())
     };
-    let engines = Some(&arguments.engines);
+    let engines = Some(&arguments.torus.engines);
     let runs = Runs { at_once: false, engines, ..Runs::new("tori", arguments.why) };
     let is_silent = !processes.speaks();
     let shown = ShownArguments { json: arguments.shown.json, report: None };
@@ -168,36 +143,16 @@ fn simulate(arguments: &HaloArguments, lab: &str, processes: &Processes) -> Resu
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &HaloArguments, names: &[DeviceName]) -> Result<()> {
-    arguments.engines.not_of_cards()?;
-    let sizes = torus_of_cards(arguments.nodes.as_ref(), names.len())?;
+    let sizes = arguments.torus.sizes_of_cards(names.len())?;
     let bench = Bench::new("halo", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names, None)?;
     let bus = session.bus();
-    let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));
-    let cards = session.cards().iter();
-    let nodes: Vec<(&str, Modes)> =
-        cards.map(|card| (card.endpoint.as_str(), modes(card.function))).collect();
+    let nodes = nodes(&session);
     let options = options(arguments, CARD_TIMEOUT);
     bench.on_cards(&session, (&[options], "tori"), async |options| {
-        let outcome = halo_on(bus, &nodes, &sizes, arguments.open, *options).await?;
+        let outcome = halo_on(bus, &nodes, &sizes, arguments.torus.open, *options).await?;
         Ok((outcome.name(), outcome))
     })
-}
-
-/// Returns the sizes of the torus that the cards make: those of `--nodes`, if there are any.
-///
-/// # Errors
-/// Fewer than two cards, or sizes of another number of nodes.
-pub fn torus_of_cards(wanted: Option<&Tori>, cards: usize) -> Result<Vec<u16>> {
-    let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
-    match wanted.map(|nodes| &nodes.0[..]) {
-        _ if cards < 2 => Err(usage("--device: a torus has two nodes at least")),
-        None => Ok(Tori::even(cards as u32)),
-        Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),
-        Some(_) => Err(usage(format!(
-            "--nodes: cards make one torus, and --device names {cards} of its nodes"
-        ))),
-    }
 }
 
 fn options(arguments: &HaloArguments, timeout: Picoseconds) -> HaloOptions {

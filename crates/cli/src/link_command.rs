@@ -4,20 +4,18 @@
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
-use crosslane::experiment::{Scenario, SoakOptions, Tori, soak_on};
+use crosslane::experiment::{Scenario, SoakOptions, soak_on};
 use crosslane::lab::{EngineKind, Lab};
 use crosslane::open::DeviceName;
 use crosslane::pcie::units::Picoseconds;
-use crosslane::torus::{Modes, Requests};
 
 use crate::arguments::ShownArguments;
 use crate::bench::{Bench, Runs, opened};
 use crate::completions::{self, Known};
-use crate::engine_argument::EngineArguments;
-use crate::error::{Result, usage};
+use crate::error::Result;
 use crate::files::Where;
-use crate::halo_command::torus_of_cards;
 use crate::place_argument::Named;
+use crate::torus_argument::{TorusArguments, nodes};
 use crate::values::{MAX_TIME, parse_time, whole};
 
 /// Time of a test in a lab where none is given.
@@ -68,18 +66,8 @@ pub struct LinkArguments {
     #[arg(long, value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
         hide_possible_values = true)]
     pub lab: Option<String>,
-    /// A node, in place of a lab: vfio:ADDRESS of this machine or vfio-user:SOCKET of a server, in
-    /// the order of the torus; or lab:LAB.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab",
-        value_parser = Known(completions::devices), hide_possible_values = true)]
-    pub device: Vec<String>,
-    /// Nodes of the torus: a number, a range of powers of two, or sizes as 4x4x2x2 [default: as the
-    /// lab has it].
-    #[arg(long, value_name = "NODES")]
-    pub nodes: Option<Tori>,
-    /// Of cards of --device: no cable leads from the last node of a row to its first.
-    #[arg(long, requires = "device")]
-    pub open: bool,
+    #[command(flatten)]
+    pub torus: TorusArguments,
     /// Time for which the generators run, as 100us, 2ms or 1s, up to 100s [default: 100us in a lab,
     /// 1s on cards].
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
@@ -102,8 +90,6 @@ pub struct LinkArguments {
     #[arg(long, conflicts_with = "device")]
     pub why: bool,
     #[command(flatten)]
-    pub engines: EngineArguments,
-    #[command(flatten)]
     pub shown: ShownArguments,
 }
 
@@ -119,7 +105,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
 /// A lab without a torus, an impossible size, cards that make none, a run that fails, or wrong or
 /// lost data.
 pub fn run(arguments: &LinkArguments) -> Result<()> {
-    match Named::or_lab("nget", arguments.lab.as_deref(), &arguments.device)? {
+    match Named::or_lab("nget", arguments.lab.as_deref(), &arguments.torus.device)? {
         Named::Cards(names) => on_cards(arguments, &names),
         named => in_lab(arguments, &named.whole_lab("all nodes of the torus take part")?),
     }
@@ -134,29 +120,22 @@ fn options(arguments: &LinkArguments, usual: Picoseconds, timeout: Picoseconds) 
 }
 
 fn in_lab(arguments: &LinkArguments, lab: &str) -> Result<()> {
-    let engines = arguments.engines.kind()?;
+    let engines = arguments.torus.engines.kind()?;
     let mut lab = Lab::load(lab)?.with_engines(engines);
-    if arguments.open {
-        return Err(usage("--open is for cards: the table `torus` of a lab says `wrap`"));
-    }
-    if lab.file().tori.len() != 1 {
-        return Err(usage(format!("lab {} does not have one torus (a list `torus`)", lab.name())));
+    if lab.file().tori.len() == 1
+        && let Some(rate) = arguments.bit_error_rate
+    {
+        lab = lab.edited(|file| file.tori[0].parameters.bit_error_rate = rate)?;
     }
     if let Some(rate) = arguments.bit_error_rate {
         lab = lab.edited(|file| file.tori[0].parameters.bit_error_rate = rate)?;
     }
-    let labs: Vec<Lab> = match &arguments.nodes {
-        None => vec![lab.clone()],
-        Some(nodes) => {
-            let tori = nodes.0.iter().map(|sizes| lab.with_torus(sizes));
-            tori.collect::<Result<_, _>>()?
-        }
-    };
+    let labs = arguments.torus.labs(&lab)?;
     let options = options(arguments, LAB_TIME, TIMEOUT);
     let scenario = |lab| Scenario::new(Arc::new(lab), options).with_seed(arguments.seed);
     let runs = Runs {
         at_once: engines == EngineKind::Model,
-        engines: Some(&arguments.engines),
+        engines: Some(&arguments.torus.engines),
         ..Runs::new("tori", arguments.why)
     };
     let bench = Bench::new("link", Where::Lab(&lab), arguments.seed, &arguments.shown)?;
@@ -165,18 +144,14 @@ fn in_lab(arguments: &LinkArguments, lab: &str) -> Result<()> {
 
 /// Runs it between cards: all nodes in this program.
 fn on_cards(arguments: &LinkArguments, names: &[DeviceName]) -> Result<()> {
-    arguments.engines.not_of_cards()?;
-    let sizes = torus_of_cards(arguments.nodes.as_ref(), names.len())?;
+    let sizes = arguments.torus.sizes_of_cards(names.len())?;
     let bench = Bench::new("link", Where::Cards(names), arguments.seed, &arguments.shown)?;
     let session = opened(names, None)?;
     let bus = session.bus();
-    let modes = |function| Modes::default().with_requests(Requests::fastest(bus, function));
-    let cards = session.cards().iter();
-    let nodes: Vec<(&str, Modes)> =
-        cards.map(|card| (card.endpoint.as_str(), modes(card.function))).collect();
+    let nodes = nodes(&session);
     let options = options(arguments, CARD_TIME, CARD_TIMEOUT);
     bench.on_cards(&session, (&[options], "tori"), async |options| {
-        let outcome = soak_on(bus, &nodes, &sizes, arguments.open, *options).await?;
+        let outcome = soak_on(bus, &nodes, &sizes, arguments.torus.open, *options).await?;
         Ok((format!("links of {} nodes", nodes.len()), outcome))
     })
 }

@@ -38,6 +38,7 @@ mod serve_command;
 mod shard;
 mod sweep_command;
 mod torture_command;
+mod torus_argument;
 mod traffic_command;
 mod ui_command;
 mod values;

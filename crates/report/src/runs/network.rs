@@ -115,7 +115,7 @@ pub fn soak_table(bench: &Bench) -> Table {
         ("time-outs:", |end| end.timeouts.to_string()),
         ("trainings:", |end| end.trainings.to_string()),
         ("losses:", |end| end.losses.to_string()),
-        ("skips -/+/slips", skips),
+        ("skips -/+/slips", |end| skips(end)),
         ("errors of lanes", |end| counts(&end.lane_errors)),
         ("errors a bit:", |end| bit_errors(end)),
     ];

@@ -54,7 +54,7 @@ const fn parameters(retry: u8, room: u16, acknowledge: u8, latency: u8) -> EndPa
         acknowledge_datagrams: acknowledge,
         acknowledge_within_ps,
         retry_timeout_ps: round_trip_ps + acknowledge_within_ps + 1,
-        refresh_ps: 2 * latency as u64 + 5,
+        refresh_ps: 4 * (2 * latency as u64 + 5),
     }
 }
 
@@ -131,11 +131,11 @@ const MORE: &[Setup] = &[
     Setup { faults: 3, ..BOTH_WAYS },
     Setup { losses: 2, ..BOTH_WAYS },
     Setup { faults: 1, losses: 1, skip_sets: 1, ..BOTH_WAYS },
-    Setup { datagrams: [[2, 0]; 2], faults: 1, before: BEFORE_THE_WRAP, ..BOTH_WAYS },
+    Setup { datagrams: [[2, 0], [1, 0]], faults: 1, before: BEFORE_THE_WRAP, ..BOTH_WAYS },
     Setup {
         parameters: parameters(2, 1, 2, 2),
         latency: 2,
-        datagrams: [[2, 0]; 2],
+        datagrams: [[2, 0], [1, 0]],
         faults: 1,
         ..BOTH_WAYS
     },
