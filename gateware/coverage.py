@@ -50,7 +50,9 @@ class Part:
         return (LINK_TESTS.search(name) is not None) == self.is_links
 
 
-LINK_TESTS = re.compile(r"/test_(\w*link|link_|network_|get_|receive_|rout|through)\w*\.py::")
+LINK_TESTS = re.compile(
+    r"/test_(link|torus_link|network|get_engine|receive_engine|rout|through)\w*\.py::"
+)
 PARTS = {
     "engine": Part(
         ROOT / "docs" / "gateware-coverage.md", "Coverage of the gateware's tests", False
