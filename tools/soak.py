@@ -41,7 +41,7 @@ STEPS = {
     "nget and kc705 with engines of our own, on the gateware; torture on it, seeds "
     f"{seeds(RTL_SEEDS)}; tori on it, seeds {seeds(RTL_TORI_SEEDS)}",
     Step("test-long", writes="debug"): "a gibibyte over a bridge; what the constants of the lab "
-    "pciebench:iommu move; every state of two ends of a torus link, 68 million of them",
+    "pciebench:iommu move; every state of two ends of a torus link, 86 million of them",
     Step("torture", writes="debug"): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
     f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("kills", writes="debug"): "bridged transfers in which something dies, seeds "

@@ -117,7 +117,7 @@ const SOME: &[Setup] = &[
     Setup { losses: 1, ..TWO_CHANNELS },
 ];
 
-/// Runs of a night, up to 21 million states each.
+/// Runs of a night, up to 15 million states each.
 const MORE: &[Setup] = &[
     Setup { faults: 2, losses: 1, before: BEFORE_THE_WRAP, ..ONE_WAY },
     Setup { faults: 1, losses: 2, ..ONE_WAY },
