@@ -68,7 +68,7 @@ fn generator_and_checker_agree_and_leave_other_channels_alone() {
 /// Each wrong bit is counted on its lane until a reset.
 #[test]
 fn lanes_count_their_errors() {
-    on_pair(Modes::default(), async |stand, [from, to]| {
+    on_pair(mapped(), async |stand, [from, to]| {
         stand.damage(1e-5);
         let before = to.link_margins(1).await.unwrap();
         carry([from, to], (0, 0), &pattern(1, 1 << 20)).await;
