@@ -272,6 +272,8 @@ async def a_function_level_reset_forgets_all(dut):
         await RisingEdge(dut.clk)
         await card.wait(200)
         port.rx_handler = recv
+        # No read of before is answered any more, so their tags are free.
+        card.device.active_request = [None] * len(card.device.active_request)
         await check_begins_anew(card, notify, seed)
 
 

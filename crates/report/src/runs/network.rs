@@ -81,7 +81,7 @@ fn bit_errors(end: &LinkSoak) -> String {
     }
 }
 
-/// Formats counts with spaces between, no more of the same as `8 x 0`.
+/// Formats counts with spaces between them; where all are alike, as `8 x 0`.
 fn counts(counts: &[u64]) -> String {
     match counts {
         [first, rest @ ..] if !rest.is_empty() && rest.iter().all(|count| count == first) => {
