@@ -122,13 +122,10 @@ fn options(arguments: &LinkArguments, usual: Picoseconds, timeout: Picoseconds) 
 fn in_lab(arguments: &LinkArguments, lab: &str) -> Result<()> {
     let engines = arguments.torus.engines.kind()?;
     let mut lab = Lab::load(lab)?.with_engines(engines);
-    if lab.file().tori.len() == 1
-        && let Some(rate) = arguments.bit_error_rate
-    {
-        lab = lab.edited(|file| file.tori[0].parameters.bit_error_rate = rate)?;
-    }
     if let Some(rate) = arguments.bit_error_rate {
-        lab = lab.edited(|file| file.tori[0].parameters.bit_error_rate = rate)?;
+        lab = lab.edited(|file| {
+            file.tori.iter_mut().for_each(|torus| torus.parameters.bit_error_rate = rate);
+        })?;
     }
     let labs = arguments.torus.labs(&lab)?;
     let options = options(arguments, LAB_TIME, TIMEOUT);

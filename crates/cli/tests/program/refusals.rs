@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 180] = [
+const REFUSED: [&str; 181] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
@@ -128,6 +128,7 @@ const REFUSED: [&str; 180] = [
     "bench halo --lattice 4x4",
     "bench halo --nodes 4 --site-bytes 6",
     "bench link --lab rosta",
+    "bench link --lab rosta --bit-error-rate 1e-6",
     "bench link --time 5",
     "bench link --bit-error-rate 0.5",
     "bench link --datagrams 5 --retrains 1",
