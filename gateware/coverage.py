@@ -89,16 +89,15 @@ def collected(everything: bool) -> dict[str, list[str]]:
     return of_function
 
 
-def chosen_tests(part: Part, only: str | None) -> list[str]:
+def chosen_tests(part: Part, only: str | None, bounded: dict[str, list[str]]) -> list[str]:
     """Names of the tests of a part, as pytest has them, of one width: of the bounded set if it has
     that width. All of the bounded set if a test has no width."""
 
     def wide(names: list[str]) -> list[str]:
         return [name for name in names if WIDTH in re.split(r"[\[\]\- ]", name)]
 
-    bounded, everything = collected(False), collected(True)
     chosen = []
-    for function, names in everything.items():
+    for function, names in collected(True).items():
         name = function.split("::")[1]
         is_left_out = name in LEFT_OUT or function.split("::")[0].endswith(LEFT_OUT_FILE)
         if is_left_out or not part.has_test(function + "::"):
@@ -349,14 +348,15 @@ def main() -> int:
     parser.add_argument("--collected", action="store_true")
     arguments = parser.parse_args()
     part = PARTS[arguments.part]
-    tests = chosen_tests(part, arguments.only)
+    bounded = collected(False)
+    tests = chosen_tests(part, arguments.only, bounded)
     takes_kept = arguments.resume or arguments.collected
     kept = [t for t in tests if takes_kept and data_file(t).exists()]
     missing = [t for t in tests if arguments.collected and t not in kept]
     tests = [t for t in tests if t not in missing]
     # Ten times the random cases of links take hours, and reach no more of their lines.
-    bounded = {n for names in collected(False).values() for n in names} if part.is_links else set()
-    failed = [t for t in tests if t not in kept and not run(t, t not in bounded)]
+    few = {name for names in bounded.values() for name in names} if part.is_links else set()
+    failed = [t for t in tests if t not in kept and not run(t, t not in few)]
     counts = read(part, [data_file(t) for t in tests if t not in failed])
     if arguments.only:
         print(document(part, counts, tests, missing))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench nget`, `bench halo` and `bench link`, as the program shows them.
 
-use crate::run::{folder, json_of, number, run_well, stdout_as_written as stdout_of};
+use crate::run::{folder, json_of, number, numbers, run_well, stdout_as_written as stdout_of};
 
 /// The paper compares two machines: each has its rows.
 #[test]
@@ -135,8 +135,7 @@ fn damage_and_losses_are_counted_and_made_good() {
         assert!(count("damaged") > 20.0 && count("repeated") > count("damaged"), "{end}");
         assert!(count("nacks") > 0.0 && count("restarts") > 0.0, "{end}");
         // Nearly every damaged frame has one wrong symbol, in any lane.
-        let of_lanes: Vec<f64> =
-            end["lane_errors"].as_array().unwrap().iter().map(number).collect();
+        let of_lanes = numbers(&end["lane_errors"]);
         let all: f64 = of_lanes.iter().sum();
         assert!((0.9..1.2).contains(&(all / count("damaged"))), "{end}");
         assert!(of_lanes.iter().all(|errors| *errors < all / 2.0), "{end}");

@@ -9,7 +9,7 @@ use crosslane::pcie::units::Picoseconds;
 use crosslane::torus::{Coordinates, Direction, Node, NodeOptions};
 use serde_json::Value;
 
-use crate::run::{assert_refused, json_of, number, run, run_well};
+use crate::run::{assert_refused, json_of, number, numbers, run, run_well};
 
 /// Longest difference of a latency one way, ps: 3 clocks.
 const MOST_PS: f64 = 12_000.0;
@@ -206,8 +206,7 @@ fn cables_of_gateware_are_tested() {
     }
     // Both clocks are one here: nothing is dropped or doubled.
     for end in ends("--lab nget:crosslane --time 20us --bit-error-rate 5e-5") {
-        let of_lanes: Vec<f64> =
-            end["lane_errors"].as_array().unwrap().iter().map(number).collect();
+        let of_lanes = numbers(&end["lane_errors"]);
         assert!(of_lanes.iter().filter(|errors| **errors > 0.0).count() > 2, "{end}");
         assert_eq!((&end["dropped"], &end["doubled"]), (&0.into(), &0.into()), "{end}");
     }

@@ -87,7 +87,7 @@ pub enum Act {
     Sends,
     /// A skip set goes before that frame.
     HoldsUp,
-    /// What is on the wire comes as it was sent.
+    /// The item that is there first comes as it was sent.
     Takes,
     /// It comes damaged.
     Damages,
