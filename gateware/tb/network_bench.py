@@ -21,6 +21,7 @@ PAYLOAD_BYTES, PUT_STRIDE = (256, 512) if LONG else (128, 256)
 REQUEST_BAR, PUT_BAR = 2, 4
 CREDITS_BASE = 0x4000
 DONE, REFUSED, TOO_LONG, LINK_DOWN, CANCELLED, FAR_END, TAKEN, RESET = 1, 2, 4, 5, 6, 7, 8, 9
+DROPPED = 10
 # Of each host: memory for data and for notifications, and counts of puts.
 DATA, DATA_BYTES = 0x12_3450_0000, 1 << 20
 NOTIFY = 0x7654_0000

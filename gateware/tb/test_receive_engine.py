@@ -12,6 +12,7 @@ from network_bench import (
     ARRIVED_BITS,
     CREDITS_BASE,
     DATA,
+    DROPPED,
     FAR_END,
     LINK_CONTROL,
     LINK_DOWN,
@@ -37,7 +38,7 @@ SIZES = {"links": 2, "credit_slots": 8, "channel_datagrams": 4}
 ROUTED = bool(int(os.environ.get("ROUTED", "0")))
 NODES, OWN_NODE = 6, 1
 DIMENSIONS = ((0x40, 3 | 1 << 16), (0x44, 2))
-CONTROL = 0x10
+CONTROL, ROUTING = 0x10, 0x3C
 WRITE_BITS = 118
 WRITE_DATA, WRITE_DROP, WRITE_NOTIFY = range(3)
 KIND_SHORT, KIND_ROUTED = 2, 3
@@ -97,6 +98,7 @@ class Engine:
         self.free = {(link, c): list(slots) for link in range(links) for c in range(8)}
         self.held = {}  # payloads, by link, channel and slot
         self.forget, self.outcome = 0, LINK_DOWN
+        self.hold = False  # whether datagrams without a credit may take all places
         self.pause = 0.0
         self.events: list = []
         self.writes: list = []
@@ -111,9 +113,15 @@ class Engine:
             self.held[link, channel, slot] = payload
             self.arrived[link].append((slot, header, payload))
 
+    def set_hold(self, hold: bool) -> None:
+        """Sets it, for what is taken from now on."""
+        self.hold = hold
+        self.events.append(hold)
+
     def drive(self) -> None:
         """Sets the inputs of a clock."""
         dut = self.dut
+        dut.hold_routed.value = self.hold
         # A request beside the end of its link may be looked at before it or behind it.
         dut.request_valid.value = int(bool(self.requests) and not self.forget)
         if self.requests:
@@ -199,8 +207,12 @@ class Engine:
 
         begin()
         expected, reset = [], set()
+        hold = bytes(4)
         for event in self.events:
-            if isinstance(event, bytes):
+            if isinstance(event, bool):
+                hold = event.to_bytes(4, "little")
+                said = reference.store(0, ROUTING, hold)
+            elif isinstance(event, bytes):
                 said = reference.store(REQUEST_BAR, CREDITS_BASE, event)
             elif len(event) == 3:
                 said = reference.deliver(*event)
@@ -215,6 +227,7 @@ class Engine:
                 reset.clear()
                 said = reference.store(0, CONTROL, enable)
                 begin()
+                reference.store(0, ROUTING, hold)
             expected += [(int(address, 16), bytes.fromhex(data)) for _, address, data in said]
         found, wanted = joined(in_order(self.writes)), joined(in_order(expected))
         for at, (one, other) in enumerate(zip(found, wanted, strict=False)):
@@ -254,7 +267,7 @@ class Traffic:
         pick = self.seed.choice
         key = {"link": self.seed.randrange(links), "channel": pick([1, 6]), "tag": pick([0, 9])}
         if ROUTED and self.seed.random() < 0.7:
-            return key | {"routed": 1, "channel": 6, "node": pick([0, 2, 3, 5])}
+            return key | {"routed": 1, "channel": 6, "node": pick([0, 2, 3, 4, 5])}
         # Channels of routed messages have no others.
         return key | {"channel": 1} if ROUTED and self.seed.random() < 0.9 else key
 
@@ -335,12 +348,16 @@ async def anything_is_as_in_the_model(dut):
         await bench.step(seed.randrange(200))
         if seed.random() < 0.1:
             await bench.until(lambda: dut.idle.value, 2000)
+            if seed.random() < 0.5:
+                engine.set_hold(not engine.hold)
+                continue
             engine.forget |= 1 << seed.randrange(engine.sizes["links"])
         await bench.until(lambda: not engine.forget, 40000)
     await bench.until(lambda: engine.is_idle, 20000)
     await bench.step(200)
     outcomes = engine.replay()
-    assert outcomes >= {1, 2, 4, LINK_DOWN, 6, FAR_END, 8}, outcomes
+    dropped = {DROPPED} if ROUTED else set()
+    assert outcomes >= {1, 2, 4, LINK_DOWN, 6, FAR_END, 8} | dropped, outcomes
 
 
 @cocotb.test()

@@ -13,6 +13,7 @@ from network_bench import (
     CREDITS_BASE,
     DATA,
     DONE,
+    DROPPED,
     MISROUTED,
     NOTIFY,
     PAYLOAD_BYTES,
@@ -30,7 +31,7 @@ from tlp_stream import Bench
 RING, LINKS, ROUTED = 4, 2, 3
 SIZES = {"put_slots": 4, "credit_slots": 16, "max_write": 128, "channel_datagrams": 8}
 GETS = {"get_slots": 16, "max_read": 256}
-DIMENSION, FORWARDED, GETS_REGISTER = 0x40, 0x30, 0x20
+DIMENSION, FORWARDED, GETS_REGISTER, ROUTING = 0x40, 0x30, 0x20, 0x3C
 UNIT = PAYLOAD_BYTES - 8
 SOURCE = 0x9_8765_0000
 # Notifications of gets lie behind those of credits.
@@ -63,6 +64,7 @@ class Ring:
             self.bench.parts += [host.source, host.sink]
         self.events: list[tuple] = []
         self.tokens = 0
+        self.hold = True  # whether datagrams without a credit may take all places
 
     def drive(self) -> None:
         """Nothing."""
@@ -122,6 +124,7 @@ class Ring:
         references = [Reference(links=LINKS, **SIZES, **GETS) for _ in range(RING)]
         for n, reference in enumerate(references):
             reference.store(0, DIMENSION, (RING | n << 16).to_bytes(4, "little"))
+            reference.store(0, ROUTING, self.hold.to_bytes(4, "little"))
             for link in range(LINKS):
                 reference.store(0, LINK + LINK_STRIDE * link, (1).to_bytes(4, "little"))
         # Datagrams on their way to a node's link: of each channel, source, destination and tag.
@@ -173,7 +176,7 @@ class Ring:
             reference.close()
 
 
-async def begin(dut, which: str) -> tuple[Ring, random.Random]:
+async def begin(dut, which: str, hold: bool = True) -> tuple[Ring, random.Random]:
     """The ring after a reset, with its links up."""
     seed = random.Random(f"{SEED} {which}")
     settings = {"routing_id": 0x100, "bus_master": 1, "link_up": 1}
@@ -181,14 +184,17 @@ async def begin(dut, which: str) -> tuple[Ring, random.Random]:
     dut.room_i.value = pack("room_t", posted=1, nonposted=1, completion=1)
     dut.is_cut.value = dut.error_odds.value = 0
     ring = Ring(dut, seed)
+    ring.hold = hold
     await ring.bench.reset(8)
     await ring.bench.step(20)
     for n, host in enumerate(ring.hosts):
         host.write(DIMENSION, RING | n << 16)
+        host.write(ROUTING, int(hold))
         for link in range(LINKS):
             host.write(LINK + LINK_STRIDE * link, 1)
     for host in ring.hosts:
         assert await host.read(DIMENSION) & 0xFFFF == RING
+        assert await host.read(ROUTING) == int(hold)
         for link in range(LINKS):
             status = LINK + LINK_STRIDE * link + LINK_STATUS
             await host.until(status, lambda value: value & 7 == UP)
@@ -299,18 +305,19 @@ async def wrong_bits_lose_nothing(dut):
     await ring.replay()
 
 
-@cocotb.test()
-async def what_waits_for_a_credit_holds_no_other(dut):
-    ring, _ = await begin(dut, "waits")
-    far, size = ring.hosts[2], SIZES["channel_datagrams"]
-    fields = {"routed": 1, "channel": 6}
-    # From 0 to 2 by node 1: all places at node 2 but one have a datagram without a credit.
-    stuck = [
-        ring.ask(0, True, fields | {"node": 2, "tag": tag}, [(SOURCE + 0x100 * tag, 100)])
-        for tag in range(size - 1)
+async def early(ring: Ring, count: int) -> None:
+    """Sends so many messages of a datagram without credits from node 0 to node 2, by node 1."""
+    fields = {"routed": 1, "channel": 6, "node": 2}
+    gets = [
+        ring.ask(0, True, fields | {"tag": tag}, [(SOURCE + 0x100 * tag, 100)])
+        for tag in range(count)
     ]
-    await ring.bench.until(lambda: all(ring.hosts[0].word(at) for at in stuck), 4000)
-    # Others pass by the last place, and on all other ways: 1 to 2, 3 to 1 over the edge.
+    await ring.bench.until(lambda: all(ring.hosts[0].word(at) for at in gets), 4000)
+
+
+async def others_pass(ring: Ring) -> None:
+    """Sends messages on the way of the early ones, and on others: 1 to 2, 3 to 1 over the edge."""
+    fields = {"routed": 1, "channel": 6}
     others = []
     for source, node, tag in ((0, 2, 30), (1, 2, 31), (3, 1, 32)):
         at = DATA + 0x4000 * tag
@@ -320,6 +327,38 @@ async def what_waits_for_a_credit_holds_no_other(dut):
     await ring.bench.until(
         lambda: all(ring.hosts[n].word(at) >> 16 == DONE for n, at in others), 20000
     )
+
+
+@cocotb.test()
+async def what_comes_before_its_credit_lets_others_pass(dut):
+    ring, _ = await begin(dut, "early", hold=False)
+    far, size = ring.hosts[2], SIZES["channel_datagrams"]
+    for _ in range(2):
+        await early(ring, 2 * size)
+        await others_pass(ring)
+        assert await far.read(WAITING) == size // 2
+        # The rest has been dropped: so it is told.
+        fields = {"routed": 1, "channel": 6, "node": 0}
+        ends = [
+            ring.ask(2, False, fields | {"tag": tag}, [(DATA + 0x100 * tag, 100)])
+            for tag in range(2 * size)
+        ]
+        await ring.bench.until(lambda e=ends: all(far.word(at) for at in e), 8000)
+        outcomes = [far.word(at) >> 16 & 0xFF for at in ends]
+        assert sorted(outcomes) == [DONE] * (size // 2) + [DROPPED] * (size + size // 2), outcomes
+        assert await far.read(WAITING) == 0
+    await settled(ring)
+    await ring.replay()
+
+
+@cocotb.test()
+async def what_waits_for_a_credit_holds_no_other(dut):
+    ring, _ = await begin(dut, "waits")
+    far, size = ring.hosts[2], SIZES["channel_datagrams"]
+    fields = {"routed": 1, "channel": 6}
+    # All places at node 2 but one have a datagram without a credit.
+    await early(ring, size - 1)
+    await others_pass(ring)
     assert await far.read(WAITING) == size - 1
     # One too many: channel 6 from 1 to 2 is full, and what goes another way does not mind.
     for tag in (40, 41, 42):

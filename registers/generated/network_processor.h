@@ -18,7 +18,7 @@ extern "C" {
 #define NETWORK_PROCESSOR__VERSION__MINOR_bm 0xffff
 #define NETWORK_PROCESSOR__VERSION__MINOR_bp 0
 #define NETWORK_PROCESSOR__VERSION__MINOR_bw 16
-#define NETWORK_PROCESSOR__VERSION__MINOR_reset 0x1
+#define NETWORK_PROCESSOR__VERSION__MINOR_reset 0x2
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bm 0xffff0000
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bp 16
 #define NETWORK_PROCESSOR__VERSION__MAJOR_bw 16
@@ -53,6 +53,11 @@ extern "C" {
 #define NETWORK_PROCESSOR__STATUS__QUIET_bp 0
 #define NETWORK_PROCESSOR__STATUS__QUIET_bw 1
 #define NETWORK_PROCESSOR__STATUS__QUIET_reset 0x1
+
+// reg - network_processor::routing
+#define NETWORK_PROCESSOR__ROUTING__HOLD_bm 0x1
+#define NETWORK_PROCESSOR__ROUTING__HOLD_bp 0
+#define NETWORK_PROCESSOR__ROUTING__HOLD_bw 1
 
 // reg - torus_dimension::extent
 #define TORUS_DIMENSION__EXTENT__SIZE_bm 0x7fff
@@ -143,7 +148,7 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t forwarded;
     uint32_t misrouted;
     uint32_t waiting;
-    uint8_t RESERVED_3c_3f[0x4];
+    uint32_t routing;
     torus_dimension_t dimensions[4];
     uint8_t RESERVED_50_ff[0xb0];
     torus_link__stride40_t links[8];

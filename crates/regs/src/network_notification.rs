@@ -40,4 +40,6 @@ crate::encoding! {
     Taken = 8,
     /// The network processor was reset.
     Reset = 9,
+    /// The message came before its credit, and too many did.
+    Dropped = 10,
 }

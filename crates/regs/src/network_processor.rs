@@ -12,7 +12,7 @@ crate::registers! {
     /// Identification: CRLN.
     ID = 0x0, ID_RESET = 0x4e4c5243;
     /// Version of the register map.
-    VERSION = 0x4, VERSION_RESET = 0x10001 => version {
+    VERSION = 0x4, VERSION_RESET = 0x10002 => version {
         /// Increases with compatible changes.
         MINOR[15:0],
         /// Increases with incompatible changes.
@@ -65,6 +65,12 @@ crate::registers! {
     MISROUTED = 0x34;
     /// Datagrams that wait for a credit.
     WAITING = 0x38;
+    /// Routed messages.
+    ROUTING = 0x3c (keeps 0x1, acts 0x0) => routing {
+        /// Datagrams without a credit may wait in all places of a receive buffer. Else in half of
+        /// them: of a message that has no credit when these are taken, the rest is dropped.
+        HOLD[0],
+    }
 }
 
 /// Positions of register files `dimensions`: see [`torus_dimension`].

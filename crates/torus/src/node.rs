@@ -30,17 +30,23 @@ pub struct NodeOptions {
     /// With [`Buffers::User`](crate::Buffers::User) a piece takes a request slot for each page, and
     /// one for each datagram that lies in two.
     pub piece_bytes: u64,
+    /// Whether messages of other than neighbours wait for their room, however much has come
+    /// ([`NetworkProcessor::hold_routed`]). Messages of several pieces between such nodes need it:
+    /// a piece may come before its room.
+    pub hold_routed: bool,
 }
 
 impl Default for NodeOptions {
     fn default() -> Self {
-        Self { modes: Modes::default(), piece_bytes: MAX_MESSAGE_BYTES }
+        let modes = Modes::default();
+        Self { modes, piece_bytes: MAX_MESSAGE_BYTES, hold_routed: false }
     }
 }
 
 setters!(NodeOptions {
     with_modes(modes: Modes),
     with_piece_bytes(piece_bytes: u64),
+    with_hold_routed(hold_routed: bool),
 });
 
 /// Message to be sent, or room for one to be received.
@@ -164,6 +170,7 @@ impl Node {
             return Err(refused(ErrorKind::InvalidArgument, problem));
         }
         processor.place_in_torus(coordinates.dimensions()).await?;
+        processor.hold_routed(options.hold_routed).await?;
         let links = processor.sizes().links;
         for direction in coordinates.directions() {
             if direction.link() >= links {
@@ -325,6 +332,16 @@ impl Node {
         }
         let longest = self.shared.options.piece_bytes.min(key.max_bytes(sizes.payload_bytes()));
         let piece_bytes = longest / payload * payload;
+        let is_routed = matches!(peer, Peer::Node(_));
+        if is_routed && !self.shared.options.hold_routed && blocks.bytes() > piece_bytes {
+            let problem = format!(
+                "a routed message of {} B: beyond {piece_bytes} B it is sent in pieces, which may \
+                 come before their room, so that all nodes need NodeOptions::with_hold_routed(true)",
+                blocks.bytes()
+            );
+            let place = self.describe(peer, tag);
+            return Err(TorusError::refused(&place, ErrorKind::InvalidArgument, problem));
+        }
         // Messages that have ended release their keys here.
         self.progress().await;
         if !lock(&self.shared.operations).take_key(direction, key) {

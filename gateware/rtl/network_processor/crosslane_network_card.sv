@@ -110,7 +110,7 @@ module crosslane_network_card
   logic [LINKS-1:0] enable, retrain, generates, checks;
   logic [LINKS-1:0][1:0] mode;
   extent_t [DIMENSIONS-1:0] extents;
-  logic extents_written;
+  logic extents_written, hold_routed;
   assign busy_o = !quiet || generates != '0;
   network_counters_t counters;
   port_state_e [LINKS-1:0] state;

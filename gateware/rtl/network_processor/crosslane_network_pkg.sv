@@ -54,7 +54,8 @@ package crosslane_network_pkg;
     OUTCOME_CANCELLED   = 4'd6,
     OUTCOME_FAR_END     = 4'd7,
     OUTCOME_TAKEN       = 4'd8,
-    OUTCOME_RESET       = 4'd9
+    OUTCOME_RESET       = 4'd9,
+    OUTCOME_DROPPED     = 4'd10
   } outcome_e;
 
   // A request as it is in its slot (network_request).
@@ -193,7 +194,8 @@ package crosslane_network_pkg;
     logic [31:0]          bytes;
     logic                 is_too_long;
     logic                 is_dropped;   // what comes belongs to a message without a credit
-    progress_of_message_t dropped;
+    logic [7:0]           losses;       // messages dropped whose credits have not come
+    progress_of_message_t dropped;      // of the message that is dropped, or that waits last
     logic                 waits;
     place_t               head;         // places of the datagrams that wait
     place_t               tail;

@@ -47,6 +47,7 @@ module crosslane_network_processor
     input logic counts_written,
     input extent_t [DIMENSIONS-1:0] extents,  // of the torus, and a pulse when they have changed
     input logic extents_written,
+    input logic hold_routed,  // datagrams without a credit may take all places
     output logic quiet,
     output network_counters_t counters,
     // TLPs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Registers of a network processor (registers/network_processor.rdl). Without routing the
-// dimensions of a torus read as 0.
+// Registers of a network processor (registers/network_processor.rdl). Without routing its
+// settings read as 0.
 
 module crosslane_network_registers
   import crosslane_link_pkg::*;
@@ -28,6 +28,7 @@ module crosslane_network_registers
     output logic [63:0] counts_address,
     output extent_t [DIMENSIONS-1:0] extents,
     output logic extents_written,  // pulse: they have changed
+    output logic hold_routed,
     output logic [LINKS-1:0] enable,
     output logic [LINKS-1:0][1:0] mode,
     output logic [LINKS-1:0] retrain,
@@ -46,7 +47,7 @@ module crosslane_network_registers
     // verilator lint_on UNUSEDSIGNAL
 );
   localparam logic [31:0] ID = 32'h4e4c_5243;
-  localparam logic [31:0] VERSION = 32'h0001_0001;
+  localparam logic [31:0] VERSION = 32'h0001_0002;
 
   localparam logic [11:0] AT_ID = 12'h000;
   localparam logic [11:0] AT_VERSION = 12'h004;
@@ -63,6 +64,7 @@ module crosslane_network_registers
   localparam logic [11:0] AT_FORWARDED = 12'h030;
   localparam logic [11:0] AT_MISROUTED = 12'h034;
   localparam logic [11:0] AT_WAITING = 12'h038;
+  localparam logic [11:0] AT_ROUTING = 12'h03c;
 
   // Dimensions, 4 apart.
   localparam logic [11:0] AT_DIMENSIONS = 12'h040;
@@ -111,6 +113,7 @@ module crosslane_network_registers
       if (address[11:4] == AT_DIMENSIONS[11:4]) extents[address[3:2]] <= access_data;
       if (address == AT_COUNTS_LOW) counts_address[31:0] <= {access_data[31:6], 6'd0};
       if (address == AT_COUNTS_HIGH) counts_address[63:32] <= access_data;
+      if (address == AT_ROUTING) hold_routed <= access_data[0];
       for (int unsigned at = 0; at < LINKS; at++) begin
         if (link_chosen[at] && link_register == AT_LINK_CONTROL) begin
           enable[at]  <= access_data[0];
@@ -129,8 +132,12 @@ module crosslane_network_registers
       checks <= '0;
       extents <= '0;
       extents_written <= ROUTED;
+      hold_routed <= 1'b0;
     end
-    if (!ROUTED) extents <= '0;
+    if (!ROUTED) begin
+      extents <= '0;
+      hold_routed <= 1'b0;
+    end
     if (rst) begin
       reset_o <= 1'b0;
       counts_written <= 1'b0;
@@ -166,6 +173,7 @@ module crosslane_network_registers
       AT_FORWARDED: word = counters.forwarded;
       AT_MISROUTED: word = counters.misrouted;
       AT_WAITING: word = counters.waiting;
+      AT_ROUTING: word = 32'(hold_routed);
       default: word = (address[11:4] == AT_DIMENSIONS[11:4]) ? extents[address[3:2]] : '0;
     endcase
   end

@@ -24,6 +24,7 @@ module crosslane_receive_engine
     output logic                       request_ready,
     input  request_t                   request,
     input  logic     [LINKS-1:0]       takes,
+    input  logic                       hold_routed,     // those without a credit wait everywhere
     // verilator lint_off UNUSEDSIGNAL
     input  torus_t                     torus,           // known while requests come
     // verilator lint_on UNUSEDSIGNAL
@@ -143,7 +144,13 @@ module crosslane_receive_engine
   logic [NUMBER_BITS:0] numbers_used;
   logic adds_remainder, drops_remainder, remainders_ready, has_too_many;
 
-  assign is_nothing = empties || (state.state == CREDIT_NONE && !state.is_dropped && !state.waits);
+  // verilator lint_off UNUSEDSIGNAL
+  function automatic logic has_nothing(key_state_t of);
+    // verilator lint_on UNUSEDSIGNAL
+    return of.state == CREDIT_NONE && !of.is_dropped && of.losses == '0 && !of.waits;
+  endfunction
+
+  assign is_nothing = empties || has_nothing(state);
   // A routed key is stored when its number and its remainder have been dealt with.
   assign stores = step == STORES && (!is_routed_key || (numbers_ready && remainders_ready));
 
@@ -196,7 +203,8 @@ module crosslane_receive_engine
   end
 
   // --- Datagrams that wait -------------------------------------------------------------------
-  logic waits_now, filters, has_filtered, is_kept;
+  logic would_wait, waits_now, is_lost_now, is_half_now, filters, has_filtered, is_kept;
+  logic [LINKS-1:0][1:0] is_half;
   arrived_t head_datagram;
   place_t next_head, came_place, filtered_head, filtered_tail;
 
@@ -214,6 +222,7 @@ module crosslane_receive_engine
       .link    (filters ? state.head.link : came_link),
       .datagram(filters ? head_datagram : came),
       .head    (state.head),
+      .is_routed(is_routed_key),
       .tail    (filters ? filtered_tail : state.tail),
       .add     (waits_now),
       .append  (filters ? is_kept && has_filtered : waits_now && state.waits),
@@ -311,7 +320,7 @@ module crosslane_receive_engine
   logic [12:0] run_offset;  // of the datagram in its run, in datagrams
   logic [21:0] room;  // of the run behind it; negative: none
   logic [20:0] byte_offset;
-  logic is_short, is_routed, is_lost, is_beyond;
+  logic is_short, is_routed, is_lost, is_beyond, drops_key, ends_dropped;
 
   assign label = label_t'(came.label);
   assign is_routed = ROUTED && came.is_here;
@@ -335,6 +344,8 @@ module crosslane_receive_engine
   assign is_beyond = ROUTED && came.is_beyond;
   assign progress = progress_behind(state.progress, label.index, is_beyond, is_last);
   assign dropped = progress_behind(state.dropped, label.index, is_beyond, is_last);
+  assign ends_dropped = is_abort || is_whole(dropped);
+  assign drops_key = state.is_dropped || state.losses != '0;
   assign run_offset = label.index - run.index;
   assign byte_offset = (LONG ? {run_offset, 8'd0} : {1'b0, run_offset, 7'd0}) -
       (is_routed ? {5'd0, run_offset, 3'd0} : '0);
@@ -345,8 +356,10 @@ module crosslane_receive_engine
     else if (22'(bytes) > room) fits = LENGTH_BITS'(room);
   end
 
-  assign waits_now = step == CAME && !is_lost && !state.is_dropped &&
+  assign would_wait = step == CAME && !is_lost && !drops_key &&
       !(state.state == CREDIT_WHOLE && !state.waits);
+  assign waits_now = would_wait && !is_half_now;
+  assign is_lost_now = would_wait && is_half_now;
   assign misrouted = step == CAME && is_lost;
 
   // --- Writes --------------------------------------------------------------------------------
@@ -386,18 +399,20 @@ module crosslane_receive_engine
   // --- Steps ---------------------------------------------------------------------------------
   localparam logic [8:0] LAST_KEY = '1;
   logic [LINKS-1:0] touched;  // links with a request or datagram since all of them was forgotten
-  logic sweep_ends, leaves_remainder, was_nothing;
+  logic sweep_ends, leaves_remainder, tells_loss, was_nothing;
   logic [8:0] next_key;
   assign next_key = {key.channel, key.tag} + 1'b1;
   assign sweep_ends = is_routed_key ? number == NUMBER_BITS'(ROUTED_KEYS - 1)
       : {key.channel, key.tag} == LAST_KEY && numbers_used == '0;
   assign leaves_remainder = step == ENDS && write_ready && state.progress.taken != '0 &&
       (outcome == OUTCOME_CANCELLED || outcome == OUTCOME_REFUSED);
-  assign adds_remainder = leaves_remainder && is_routed_key;
-  assign drops_remainder = is_routed_key && ((step == CAME && state.is_dropped &&
-      (is_abort || is_whole(
-      dropped
-  ))) || (step == LOADS && work == ON_OLDEST));
+  // A key is among the remainders while it drops what comes.
+  assign adds_remainder = is_routed_key && (leaves_remainder || is_lost_now);
+  assign drops_remainder = is_routed_key && (
+      (step == CAME && state.is_dropped && state.losses == '0 && ends_dropped) ||
+      (tells_loss && !state.is_dropped && state.losses == 8'd1) ||
+      (step == LOADS && work == ON_OLDEST));
+  assign tells_loss = step == ENDS && write_ready && outcome == OUTCOME_DROPPED;
   assign removes_key = stores && is_routed_key && is_nothing && !(work == ON_FORGET && was_nothing);
 
   // The number of a key is sought with the work itself; in a sweep, while its word is there.
@@ -413,7 +428,7 @@ module crosslane_receive_engine
   assign next_label = label_t'(next_came.label);
   assign asks_routed = ROUTED && takes_request && request.routed && torus.is_there;
   assign is_new_routed = ROUTED && takes_datagram && next_came.is_here;
-  assign is_known = key_read.state != CREDIT_NONE || key_read.is_dropped || key_read.waits;
+  assign is_known = !has_nothing(key_read);
   assign sought_again = is_routed_key && step == LOADS &&
       (work == ON_OLDEST || (work == ON_FORGET && is_known));
   assign finds = asks_routed || is_new_routed || sought_again;
@@ -470,7 +485,9 @@ module crosslane_receive_engine
       LOADS: begin
         state <= (has_link && !(work == ON_REQUEST && asked.routed && !is_routed_key)) ? key_read
                  : '0;
-        was_nothing <= key_read.state == CREDIT_NONE && !key_read.is_dropped && !key_read.waits;
+        was_nothing <= has_nothing(key_read);
+        is_half_now <= is_routed_key && !hold_routed &&
+            is_half[LINK_BITS'(came_link)][came.channel[0]];
         has_filtered <= 1'b0;
         empties <= is_emptied;
         unique case (work)
@@ -478,6 +495,8 @@ module crosslane_receive_engine
           ON_DATAGRAM: step <= CAME;
           ON_OLDEST: begin
             state.is_dropped <= 1'b0;
+            state.losses <= '0;
+            if (!key_read.waits) state.dropped <= '0;
             step <= STORES;
           end
           default: begin
@@ -519,6 +538,10 @@ module crosslane_receive_engine
             state.is_too_long <= 1'b0;
           end
           step <= is_misplaced ? ENDS : (asked.last && state.waits) ? FETCHES : STORES;
+          if (!is_misplaced && asked.last && !state.waits && state.losses != '0) begin
+            outcome <= OUTCOME_DROPPED;
+            step <= ENDS;
+          end
         end
       end
 
@@ -526,11 +549,14 @@ module crosslane_receive_engine
         place <= state.place;
         if (is_lost) begin
           step <= DROPS;
-        end else if (state.is_dropped) begin
-          state.dropped <= dropped;
-          state.is_dropped <= !is_abort && !is_whole(dropped);
+        end else if (drops_key || is_lost_now) begin
+          // One more message begins to be dropped, or the one goes on.
+          if (!state.is_dropped && state.losses != '1) state.losses <= state.losses + 1'b1;
+          state.dropped <= ends_dropped ? '0 : dropped;
+          state.is_dropped <= !ends_dropped;
           step <= DROPS;
         end else if (waits_now) begin
+          state.dropped <= ends_dropped ? '0 : dropped;
           state.waits <= 1'b1;
           state.tail  <= came_place;
           if (!state.waits) state.head <= came_place;
@@ -558,6 +584,10 @@ module crosslane_receive_engine
           state.is_too_long <= state.is_too_long || fits < bytes;
           outcome <= (state.is_too_long || fits < bytes) ? OUTCOME_TOO_LONG : OUTCOME_DONE;
           step <= is_whole(progress) ? ENDS : state.waits ? FETCHES : STORES;
+          if (!is_whole(progress) && !state.waits && state.losses != '0) begin
+            outcome <= OUTCOME_DROPPED;
+            step <= ENDS;
+          end
         end
       end
 
@@ -568,6 +598,7 @@ module crosslane_receive_engine
         came_link <= state.head.link;
         state.head <= next_head;
         state.waits <= state.head != state.tail;
+        if (state.head == state.tail && !state.is_dropped) state.dropped <= '0;
         place <= state.place;
         step <= SEEKS;
       end
@@ -586,6 +617,7 @@ module crosslane_receive_engine
         place <= state.place;
         if (write_ready) begin
           state.state <= CREDIT_NONE;
+          if (tells_loss) state.losses <= state.losses - 1'b1;
           if (leaves_remainder) begin
             state.is_dropped <= 1'b1;
             state.dropped <= state.progress;
@@ -613,6 +645,7 @@ module crosslane_receive_engine
           state.head <= has_filtered ? filtered_head : state.head;
           state.tail <= is_kept ? state.head : filtered_tail;
           state.waits <= has_filtered || is_kept;
+          if (!has_filtered && !is_kept && !state.is_dropped) state.dropped <= '0;
           step <= STORES;
         end
       end

@@ -21,6 +21,7 @@ module crosslane_receive_waiting
     input  place_t                     head,
     input  place_t                     tail,
     // verilator lint_on UNUSEDSIGNAL
+    input  logic                       is_routed,      // the key
     input  logic                       add,            // the datagram waits
     input  logic                       append,         // it comes behind the tail
     input  logic                       remove,         // the head waits no longer
@@ -28,7 +29,9 @@ module crosslane_receive_waiting
     output arrived_t                   head_datagram,
     output place_t                     next,
     input  logic     [LINKS-1:0]       forgotten,      // none of the link waits
-    output logic     [LINKS-1:0][12:0] waiting         // datagrams of each link
+    output logic     [LINKS-1:0][12:0] waiting,        // datagrams of each link
+    // Routed ones have half of the places, of channels 6 and 7 of each link.
+    output logic     [LINKS-1:0][ 1:0] is_half
 );
   localparam int unsigned SLOT_BITS = $clog2(CHANNEL_DATAGRAMS);
   localparam int unsigned PLACES = LINKS * 8 * CHANNEL_DATAGRAMS;
@@ -44,6 +47,10 @@ module crosslane_receive_waiting
   localparam int unsigned KEPT_BITS = WHAT_BITS + 32'(LONG);  // the mark on top
   localparam int unsigned BEHIND_BITS = ROUTED ? $bits(place_t) : 9;
 
+  localparam int unsigned HALF = (CHANNEL_DATAGRAMS + 1) / 2;
+  localparam int unsigned COUNT_BITS = $clog2(CHANNEL_DATAGRAMS + 1);
+
+  logic [LINKS-1:0][1:0][COUNT_BITS-1:0] routed;
   logic [  KEPT_BITS-1:0] kept  [PLACES];
   logic [BEHIND_BITS-1:0] behind[PLACES];
   logic [PLACE_BITS-1:0] place, head_place, tail_place;
@@ -79,6 +86,16 @@ module crosslane_receive_waiting
     for (int unsigned n = 0; n < LINKS; n++) begin
       waiting[n] <= waiting[n] + 13'(add && link == 3'(n)) - 13'(remove && head.link == 3'(n));
       if (rst || forgotten[n]) waiting[n] <= '0;
+      for (int unsigned at = 0; at < 2; at++) begin
+        if (is_routed && add && link == 3'(n) && datagram.channel[0] == 1'(at)) begin
+          routed[n][at] <= routed[n][at] + 1'b1;
+        end
+        if (is_routed && remove && head.link == 3'(n) && head.channel[0] == 1'(at)) begin
+          routed[n][at] <= routed[n][at] - 1'b1;
+        end
+        if (rst || forgotten[n] || !ROUTED) routed[n][at] <= '0;
+        is_half[n][at] <= routed[n][at] >= COUNT_BITS'(HALF);
+      end
     end
   end
 

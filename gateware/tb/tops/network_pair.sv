@@ -166,6 +166,7 @@ module network_pair
         .counts_written(counts_written[n]),
         .extents('0),
         .extents_written(1'b0),
+        .hold_routed(1'b0),
         .quiet(quiet[n]),
         .counters(counters[n]),
         .s_rx_valid(rx_valid[n]),

@@ -36,7 +36,7 @@ use get::{Sending, Target};
 use link::Link;
 use outbound::Outbound;
 pub use parameters::{CableParameters, LineCode, NetworkProcessorParameters};
-use receive::{Credit, Taken, Waiting};
+use receive::{Credit, Remainder, Waiting};
 use registers::Counters;
 pub use request::REQUEST_WINDOW_BYTES;
 use request::{Key, Party, PutWindow, Request, RequestWindows, Window};
@@ -84,9 +84,11 @@ pub struct NetworkProcessor {
     get_places: u32,
     credits: BTreeMap<Key, Credit>,
     credit_places: u32,
-    /// Messages that outlast their credit, each with a sequence number as its age.
-    remainders: BTreeMap<Key, (u64, Taken)>,
+    /// Messages that outlast their credit, or came without one.
+    remainders: BTreeMap<Key, Remainder>,
     waiting: BTreeMap<Key, Waiting>,
+    /// Routed datagrams that wait for credits in the buffers of the two routed channels, by links.
+    routed_waiting: Vec<[u16; 2]>,
     /// Delivered datagrams: time to handle each, link, and datagram.
     arrived: VecDeque<(u64, u8, Datagram)>,
     requester: Requester<Target>,
@@ -137,6 +139,7 @@ impl NetworkProcessor {
             credit_places: 0,
             remainders: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            routed_waiting: vec![[0; 2]; links],
             arrived: VecDeque::new(),
             reading: 0,
             outbound: VecDeque::new(),

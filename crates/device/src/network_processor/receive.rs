@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crosslane_fabric::DevicePort;
 use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_regs::network_processor as map;
 use crosslane_torus_link::frame::{Channel, Datagram, Kind, Payload};
 
 use crosslane_torus_link::routing::{Hop, ROUTED, ROUTED_BEHIND_EDGE};
@@ -48,6 +49,19 @@ impl Taken {
     fn is_whole(self) -> bool {
         self.of == Some(self.datagrams)
     }
+
+    fn count(&mut self, part: &Part) {
+        self.datagrams += 1;
+        if part.is_last {
+            self.of = Some(part.index + 1);
+        }
+    }
+
+    /// Counts a datagram. Returns whether its message has ended.
+    fn ends_with(&mut self, part: &Part) -> bool {
+        self.count(part);
+        part.is_abort || self.is_whole()
+    }
 }
 
 /// Content of a datagram, direct or routed.
@@ -82,8 +96,24 @@ impl Part {
     }
 }
 
-/// Datagrams waiting for a credit, each with the link that delivered it.
-pub(super) type Waiting = VecDeque<(u8, Datagram)>;
+/// Datagrams of a key that wait for a credit.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// Oldest first, each with the link that delivered it.
+    datagrams: VecDeque<(u8, Datagram)>,
+    /// Progress of the last message among them.
+    last: Taken,
+}
+
+/// Messages of a key that are dropped as they come.
+pub(super) struct Remainder {
+    /// Higher for younger ones.
+    age: u64,
+    /// Progress of the message that comes; `None` between two.
+    dropped: Option<Taken>,
+    /// Messages that were lost for want of a credit, whose credits have not come yet.
+    lost: u8,
+}
 
 impl NetworkProcessor {
     // --- Credits -------------------------------------------------------------------------------
@@ -121,6 +151,7 @@ impl NetworkProcessor {
         if request.is_last {
             self.counters.credits = self.counters.credits.wrapping_add(1);
             self.take_waiting(key);
+            self.tell_loss(key);
         }
     }
 
@@ -142,12 +173,26 @@ impl NetworkProcessor {
     fn take_waiting(&mut self, key: Key) {
         while self.credits.contains_key(&key) {
             let Some(waiting) = self.waiting.get_mut(&key) else { return };
-            let Some((link, datagram)) = waiting.pop_front() else { return };
-            if waiting.is_empty() {
+            let Some((link, datagram)) = waiting.datagrams.pop_front() else { return };
+            if waiting.datagrams.is_empty() {
                 self.waiting.remove(&key);
             }
+            self.count_waiting(key, link, datagram.header.channel, false);
             self.take(key, link, datagram);
         }
+    }
+
+    /// Ends a credit whose message was lost before it came.
+    fn tell_loss(&mut self, key: Key) {
+        if !self.credits.contains_key(&key) {
+            return;
+        }
+        let Some(remainder) = self.remainders.get_mut(&key).filter(|it| it.lost > 0) else { return };
+        remainder.lost -= 1;
+        if remainder.lost == 0 && remainder.dropped.is_none() {
+            self.remainders.remove(&key);
+        }
+        self.end_credit(key, NetworkStatus::Dropped);
     }
 
     pub(super) fn end_credit(&mut self, key: Key, status: NetworkStatus) {
@@ -157,28 +202,28 @@ impl NetworkProcessor {
         self.credit_places -= places;
         let is_begun = credit.taken.datagrams > 0 && !credit.taken.is_whole();
         if is_begun && matches!(status, NetworkStatus::Cancelled | NetworkStatus::Refused) {
-            self.remember(key, credit.taken);
+            self.remember(key, credit.taken, 0);
         }
         let Credit { notify, token, bytes, .. } = credit;
         self.outbound.push_back(Outbound::Notify { address: notify, token, status, bytes });
     }
 
     /// Marks the remaining datagrams of a message to be dropped.
-    fn remember(&mut self, key: Key, taken: Taken) {
+    fn remember(&mut self, key: Key, taken: Taken, lost: u8) {
         let is_routed = |key: &Key| matches!(key.party, Party::Node(_));
         let limit = usize::from(self.parameters.credit_slots);
         if is_routed(&key) && self.remainders.keys().filter(|key| is_routed(key)).count() >= limit {
             let oldest = self.remainders.iter().filter(|(key, _)| is_routed(key));
-            let oldest = oldest.min_by_key(|(_, (age, _))| *age).map(|(key, _)| *key);
-            oldest.map(|key| self.remainders.remove(&key));
+            if let Some(key) = oldest.min_by_key(|(_, it)| it.age).map(|(key, _)| *key) {
+                let removed = self.remainders.remove(&key);
+                if let Some(waiting) = self.waiting.get_mut(&key) {
+                    waiting.last = removed.and_then(|it| it.dropped).unwrap_or_default();
+                }
+            }
         }
         self.messages_begun += 1;
-        self.remainders.insert(key, (self.messages_begun, taken));
-        // Some of them may be waiting already.
-        let waiting = self.waiting.remove(&key).unwrap_or_default();
-        for (link, datagram) in waiting {
-            self.match_up(key, link, datagram);
-        }
+        let remainder = Remainder { age: self.messages_begun, dropped: Some(taken), lost };
+        self.remainders.insert(key, remainder);
     }
 
     /// Ends all credits of a link, or of all links.
@@ -199,9 +244,14 @@ impl NetworkProcessor {
         let is_meant = |of: u8| link.is_none_or(|link| link == of);
         self.arrived.retain(|(_, of, _)| !is_meant(*of));
         for waiting in self.waiting.values_mut() {
-            waiting.retain(|(of, _)| !is_meant(*of));
+            waiting.datagrams.retain(|(of, _)| !is_meant(*of));
         }
-        self.waiting.retain(|_, waiting| !waiting.is_empty());
+        self.waiting.retain(|_, waiting| !waiting.datagrams.is_empty());
+        for (of, counts) in (0..).zip(&mut self.routed_waiting) {
+            if is_meant(of) {
+                *counts = [0; 2];
+            }
+        }
         for channel in &mut self.channels {
             channel.through.retain(|(of, _)| !is_meant(*of));
         }
@@ -266,24 +316,68 @@ impl NetworkProcessor {
     /// Handles a datagram for this node's host: passes it to a credit, drops it, or keeps it
     /// waiting.
     fn match_up(&mut self, key: Key, link: u8, datagram: Datagram) {
-        if let Some((_, taken)) = self.remainders.get_mut(&key) {
-            let part = Part::of(&datagram);
-            taken.datagrams += 1;
-            if part.is_last {
-                taken.of = Some(part.index + 1);
-            }
-            if part.is_abort || taken.is_whole() {
-                self.remainders.remove(&key);
-            }
-            self.free(link, datagram.header.channel);
+        if self.remainders.contains_key(&key) {
+            self.drop_datagram(key, link, &datagram);
             return;
         }
         let has_waiting = self.waiting.contains_key(&key);
         let is_in_force = self.credits.get(&key).is_some_and(|credit| !credit.is_open);
-        match is_in_force && !has_waiting {
-            true => self.take(key, link, datagram),
-            false => self.waiting.entry(key).or_default().push_back((link, datagram)),
+        let channel = datagram.header.channel;
+        if is_in_force && !has_waiting {
+            self.take(key, link, datagram);
+        } else if self.has_room(key, link, channel) {
+            let part = Part::of(&datagram);
+            let waiting = self.waiting.entry(key).or_default();
+            if waiting.last.ends_with(&part) {
+                waiting.last = Taken::default();
+            }
+            waiting.datagrams.push_back((link, datagram));
+            self.count_waiting(key, link, channel, true);
+        } else {
+            let begun = self.waiting.get(&key).map(|waiting| waiting.last);
+            self.remember(key, begun.unwrap_or_default(), 1);
+            self.drop_datagram(key, link, &datagram);
         }
+    }
+
+    /// Drops a datagram of a key that has a remainder. With losses untold a message that begins is
+    /// lost too, so that credits get them in order.
+    fn drop_datagram(&mut self, key: Key, link: u8, datagram: &Datagram) {
+        self.free(link, datagram.header.channel);
+        let Some(remainder) = self.remainders.get_mut(&key) else { return };
+        let dropped = remainder.dropped.get_or_insert_with(|| {
+            remainder.lost = remainder.lost.saturating_add(1);
+            Taken::default()
+        });
+        if dropped.ends_with(&Part::of(datagram)) {
+            remainder.dropped = None;
+            if remainder.lost == 0 {
+                self.remainders.remove(&key);
+            }
+        }
+    }
+
+    /// Whether a datagram without a credit may wait: a routed one in half of its receive buffer, so
+    /// that others get past it.
+    fn has_room(&self, key: Key, link: u8, channel: Channel) -> bool {
+        let Some(waiting) = self.routed_waiting_of(key, link, channel) else { return true };
+        let hold = map::routing::HOLD.get(self.registers.get(map::ROUTING)) != 0;
+        let places = self.links[usize::from(link)].cable.as_ref();
+        let places = places.map_or(0, |cable| cable.parameters.end.channel_datagrams);
+        hold || self.routed_waiting[waiting.0][waiting.1] < places.div_ceil(2)
+    }
+
+    /// Counts a datagram that begins to wait, or does no longer.
+    fn count_waiting(&mut self, key: Key, link: u8, channel: Channel, waits: bool) {
+        let Some((link, at)) = self.routed_waiting_of(key, link, channel) else { return };
+        let count = &mut self.routed_waiting[link][at];
+        *count = if waits { *count + 1 } else { *count - 1 };
+    }
+
+    /// Place in `routed_waiting`; `None` between neighbours.
+    fn routed_waiting_of(&self, key: Key, link: u8, channel: Channel) -> Option<(usize, usize)> {
+        let is_routed = matches!(key.party, Party::Node(_));
+        is_routed.then(|| (usize::from(link), usize::from(channel == ROUTED_BEHIND_EDGE)))
     }
 
     /// Takes a datagram into the memory of its credit.
@@ -296,10 +390,7 @@ impl NetworkProcessor {
             self.end_credit(key, NetworkStatus::FarEnd);
             return;
         }
-        credit.taken.datagrams += 1;
-        if part.is_last {
-            credit.taken.of = Some(part.index + 1);
-        }
+        credit.taken.count(&part);
         let unit = key.party.unit(self.parameters.payload_bytes());
         let run = credit.runs.iter().rev().find(|run| run.index <= part.index);
         let place = run.and_then(|run| {
@@ -340,6 +431,6 @@ impl NetworkProcessor {
 
     /// Returns the number of datagrams waiting for credits.
     pub(super) fn waiting_count(&self) -> u32 {
-        self.waiting.values().map(|waiting| waiting.len() as u32).sum()
+        self.waiting.values().map(|waiting| waiting.datagrams.len() as u32).sum()
     }
 }

@@ -37,6 +37,10 @@ pub enum NetworkFault {
     /// The sender gave up in the middle of the message.
     #[error("the sender gave up in the middle")]
     FarEnd,
+    /// A routed message came before its credit, when too many did: the rest of it was dropped. See
+    /// [`hold_routed`](super::NetworkProcessor::hold_routed).
+    #[error("the message came before its credit, and was dropped to let others pass")]
+    Dropped,
     /// The network processor was reset.
     #[error("the network processor was reset")]
     Reset,
@@ -85,6 +89,7 @@ impl NetworkFault {
             Some(NetworkStatus::LinkDown) => Self::LinkDown,
             Some(NetworkStatus::Cancelled) => Self::Cancelled,
             Some(NetworkStatus::FarEnd) => Self::FarEnd,
+            Some(NetworkStatus::Dropped) => Self::Dropped,
             Some(NetworkStatus::Reset) => Self::Reset,
             Some(NetworkStatus::None) | None => Self::UnknownStatus { status },
         })
@@ -94,7 +99,7 @@ impl NetworkFault {
 kinds!(NetworkFault {
     Self::Refused(error) | Self::NoAnswer(error) => error.kind(),
     Self::RefusedThere | Self::TooLong => InvalidArgument,
-    Self::KeyTaken => Busy,
+    Self::KeyTaken | Self::Dropped => Busy,
     Self::LinkDown | Self::NotUp { .. } | Self::Reset => LinkDown,
     Self::Cancelled | Self::FarEnd => Cancelled,
     Self::Deadline { .. } | Self::NoNotification { .. } => Timeout,
@@ -198,6 +203,7 @@ mod tests {
             (NetworkFault::LinkDown, ErrorKind::LinkDown),
             (NetworkFault::Cancelled, ErrorKind::Cancelled),
             (NetworkFault::FarEnd, ErrorKind::Cancelled),
+            (NetworkFault::Dropped, ErrorKind::Busy),
             (NetworkFault::Reset, ErrorKind::LinkDown),
             (NetworkFault::Deadline { deadline }, ErrorKind::Timeout),
             (NetworkFault::NoNotification { deadline }, ErrorKind::Timeout),

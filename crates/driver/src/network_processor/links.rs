@@ -290,6 +290,18 @@ impl NetworkProcessor {
         // The read waits for the writes before it.
         self.read_raw(map::DIMENSIONS.at(0)).await.map(|_| ())
     }
+
+    /// Sets whether routed messages that come before their credits wait, however many there are.
+    /// They then may fill the receive buffers, so that nothing else gets through this node until
+    /// credits come. Otherwise, and after a reset, they have half of each buffer; a message beyond
+    /// that is dropped, and its credit ends with [`NetworkFault::Dropped`].
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn hold_routed(&self, hold: bool) -> Result<()> {
+        self.write_raw(map::ROUTING, map::routing::HOLD.put(hold.into())).await?;
+        self.read_raw(map::ROUTING).await.map(|_| ())
+    }
 }
 
 /// Returns the position that these dimensions give, if there is more than one node.

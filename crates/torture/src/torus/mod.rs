@@ -32,6 +32,8 @@ pub struct TorusStory {
     pub routed: u64,
     /// Messages cancelled.
     pub cancels: u64,
+    /// Routed messages that came before their credits and were dropped.
+    pub lost: u64,
     /// Bytes compared.
     pub bytes: u64,
     /// Datagrams delivered.
@@ -57,6 +59,7 @@ impl SeedOutcome for TorusStory {
         self.puts += other.puts;
         self.routed += other.routed;
         self.cancels += other.cancels;
+        self.lost += other.lost;
         self.bytes += other.bytes;
         self.datagrams += other.datagrams;
         self.long += other.long;
@@ -78,6 +81,7 @@ impl SeedOutcome for TorusStory {
             Count::new("puts", "of them put", self.puts),
             Count::new("routed", "of them routed", self.routed),
             Count::new("cancels", "messages taken back, and credits for them", self.cancels),
+            Count::new("lost", "messages dropped, as they came before their credits", self.lost),
             Count::new("bytes", "bytes compared", self.bytes),
             Count::new("datagrams", "datagrams delivered", self.datagrams),
             Count::new("long", "of them of 256 B", self.long),

@@ -33,6 +33,9 @@ const UP_WITHIN: Picoseconds = Picoseconds::from_ms(10);
 /// Remainder of the seeds, modulo 6, in which datagrams lie in two pages. This was added later: the
 /// other seeds are as they were.
 const ACROSS_PAGES: u64 = 5;
+/// Remainder of the seeds, modulo 4, in which routed messages that come before their credits may be
+/// dropped; added later, too.
+const DROPS_ROUTED: u64 = 2;
 /// Number of tags of a channel.
 const TAGS: u64 = 64;
 /// Channels for neighbours.
@@ -49,6 +52,8 @@ struct World {
     engines: EngineKind,
     /// Whether messages lie across the ends of pages.
     across_pages: bool,
+    /// Whether routed messages that come before their credits may be dropped.
+    drops_routed: bool,
 }
 
 pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusStory {
@@ -71,6 +76,10 @@ pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusS
     let body = async {
         let mut world = open(simulation, (torus, engines), names, &mut rng).await?;
         world.across_pages = seed % 6 == ACROSS_PAGES;
+        world.drops_routed = seed % 4 == DROPS_ROUTED;
+        for node in &world.nodes {
+            node.hold_routed(!world.drops_routed).await?;
+        }
         let (talks, tasks) = begin(simulation, &world, &mut rng, &mut ring_rng);
         let cuts = trouble(simulation, &world, &mut rng, &tell).await;
         let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
@@ -79,6 +88,7 @@ pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusS
             story.messages += heard.messages;
             story.bytes += heard.bytes;
             story.cancels += heard.cancels;
+            story.lost += heard.lost;
             story.hash = story.hash.rotate_left(7) ^ heard.hash;
             story.puts += heard.messages * u64::from(manner == Manner::Put);
             story.routed += heard.messages * u64::from(manner == Manner::Routed);
@@ -140,7 +150,7 @@ async fn open(
             up.unwrap_or_else(|error| Check::NoHang.fail(error.to_string()));
         }
     }
-    Ok(World { torus, nodes, models, engines, across_pages: false })
+    Ok(World { torus, nodes, models, engines, across_pages: false, drops_routed: false })
 }
 
 /// Returns the links of a node that have a cable.
@@ -198,6 +208,9 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
     lines.extend(ring(world, ring_rng, count));
     if world.across_pages {
         lines.iter_mut().for_each(|line| line.talk.lie_across_pages());
+    }
+    if world.drops_routed {
+        lines.iter_mut().for_each(|line| line.talk.may_lose_routed());
     }
     // If credits may have to wait for slots, a message without a credit must not block one that has
     // it.

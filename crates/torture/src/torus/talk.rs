@@ -77,6 +77,8 @@ pub(super) struct Talk {
     waits_for_credits: bool,
     /// Whether letters of up to a page lie in two, and datagrams with them.
     lies_across_pages: bool,
+    /// Whether nodes drop routed letters that come before their credits, when too many do.
+    may_lose_routed: bool,
 }
 
 /// Results of one end.
@@ -85,6 +87,7 @@ pub(super) struct Heard {
     pub messages: u64,
     pub bytes: u64,
     pub cancels: u64,
+    pub lost: u64,
     pub hash: u64,
 }
 
@@ -163,12 +166,18 @@ impl Talk {
             credits,
             waits_for_credits: false,
             lies_across_pages: false,
+            may_lose_routed: false,
         }
     }
 
     /// Lays letters of up to a page across the end of one.
     pub const fn lie_across_pages(&mut self) {
         self.lies_across_pages = true;
+    }
+
+    /// Lets routed letters be lost that come before their credits.
+    pub const fn may_lose_routed(&mut self) {
+        self.may_lose_routed = true;
     }
 
     /// Whether a message lies across the end of a scattered page.
@@ -315,6 +324,9 @@ impl Talk {
             let read = buffer.read(0, &mut found);
             read.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
             let sent = one.bytes.max(u64::from(self.manner == Manner::Routed));
+            let may_be_lost = self.may_lose_routed
+                && self.manner == Manner::Routed
+                && !self.waits_for_credits;
             let taken = match ended {
                 Ok(ended) if sent <= one.room => ended.bytes,
                 Err(NetworkError { fault: NetworkFault::TooLong, moved_bytes, .. })
@@ -335,6 +347,15 @@ impl Talk {
                     heard.cancels += 1;
                     self.compare(letter, &part, &found, None);
                     break;
+                }
+                Err(NetworkError { fault: NetworkFault::Dropped, moved_bytes, .. })
+                    if may_be_lost =>
+                {
+                    let who = self.number;
+                    check!(Check::Whole, moved_bytes < sent.max(1), "{who}: all came, and is lost");
+                    self.compare(letter, &part, &found, None);
+                    heard.lost += 1;
+                    continue;
                 }
                 other => {
                     let what = format!(

@@ -275,7 +275,7 @@ fn a_long_message_keeps_the_link_busy() {
 
 #[test]
 fn any_node_reaches_any_other() {
-    let stand = Stand::new(&[3, 2], mapped());
+    let stand = Stand::new(&[3, 2], mapped().with_hold_routed(true));
     stand.on_all(|node| async move {
         let (own, nodes) = (node.number(), node.coordinates().nodes() as u16);
         let others: Vec<u16> = (0..nodes).filter(|&other| other != own).collect();
@@ -364,6 +364,13 @@ fn what_fails_says_why_and_leaves_everything_usable() {
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         to.finish(&receiving).await.unwrap();
         let long = filled(from, &pattern(7, 3 << 20)).await;
+        let error = from.tx_i(message(from, Peer::Node(1), 1, &long)).await.map(drop).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "fpga1, node 1, tag 1: a routed message of 3145728 B: beyond 983040 B it is sent in \
+             pieces, which may come before their room, so that all nodes need \
+             NodeOptions::with_hold_routed(true)"
+        );
         let (room, receiving) = receive(to, down(0), 1, 3 << 20).await;
         drop(from.tx_i(message(from, up(0), 1, &long)).await.unwrap());
         while to.test(&receiving).await.unwrap().is_none() {
