@@ -16,6 +16,7 @@ from network_bench import (
     LONG,
     PAYLOAD_BYTES,
     PUT_BAR,
+    PUT_STRIDE,
     REQUEST_BAR,
     RESET,
     TOO_LONG,
@@ -391,6 +392,10 @@ async def an_end_reset_alone_ends_the_others_messages(dut):
         near.put(last, 1, put(9, 0, True, data))
         await bench.until(lambda: pair.counters(1)["waiting"] == 1, 2000)
         await bench.until(lambda: near.is_idle and far.is_idle, 2000)
+        # A put of which one part comes before the links go, and the other when they are back.
+        half, at = put(11, 0, True, data), PUT_STRIDE * (3 * far.sizes["put_slots"])
+        at += PUT_STRIDE * (far.sent[0, 3] % far.sizes["put_slots"])
+        far.source.queue.append(memory_write(at, half[:72], bar=PUT_BAR))
         # More than near's receive buffer takes: its link keeps some, and its queue.
         size = pair.sizes["channel_datagrams"] + 5
         for index in range(size):
@@ -407,6 +412,12 @@ async def an_end_reset_alone_ends_the_others_messages(dut):
         await bench.until(lambda: is_up(dut, links), 8000)
         await bench.until(lambda: far.is_idle and pair.is_quiet, 4000)
         assert [pair.counters(n)["waiting"] for n in range(2)] == [0, 0]
+        room = credit(near, (last, 3, 11), [(DATA + 1024, 512)])
+        far.source.queue.append(memory_write(at + 72, half[72:], bar=PUT_BAR))
+        far.sent[0, 3] += 1
+        await bench.until(lambda t=room: t in near.notified, 2000)
+        assert near.memory[1024 : 1024 + PAYLOAD_BYTES] == data
+        await bench.until(lambda: pair.is_quiet, 4000)
         await exchange(bench, pair, seed)
 
 
@@ -470,7 +481,8 @@ async def puts_fill_the_link_both_ways(dut):
         host.cuts = False
     shares = await shares_of_limit(bench, seed, pair.hosts, pair)
     for share in shares:
-        assert share >= limit - 0.004, (share, limit)
+        # At the begin and the end some clocks; writes of 64 bits are hardly faster than the link.
+        assert share >= limit - 0.005, (share, limit)
         if places >= 32:
             check_share(share)
     text = " and ".join(f"{share:.3f}" for share in shares)

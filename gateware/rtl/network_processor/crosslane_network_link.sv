@@ -507,7 +507,6 @@ module crosslane_network_link
       .rst          (rst || resets),
       .reserved     (ROUTED && torus.is_there),
       .forget       (forgetting),
-      .forget_begins(begins),
       .accepted     (put_accepted),
       .refused      (put_refused),
       .counts       (put_counts),

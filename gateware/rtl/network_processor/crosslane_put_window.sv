@@ -20,10 +20,9 @@ module crosslane_put_window
 ) (
     input  logic                         clk,
     input  logic                         rst,
-    // Forgets datagrams; what has been forgotten has left. `forget_begins`, pulse before it: slots that
-    // are half-written then are forgotten; a datagram that is stored meanwhile is refused.
+    // Forgets datagrams; what has been forgotten has left. A datagram that is stored meanwhile is
+    // refused, and a slot that is half-written waits for the rest.
     input  logic                         forget,
-    input  logic                         forget_begins,
     input  logic                         takes,          // the link takes datagrams; else refused
     input  logic                         reserved,       // channels 6 and 7 are for routed messages
     input  logic                         word_valid,
@@ -139,7 +138,7 @@ module crosslane_put_window
       touched[word_slot] <= !ends;
     end
     if (accepted) puts[{word_channel, PLACE'(tail[word_channel])}] <= put;
-    if (rst || forget_begins) touched <= '0;
+    if (rst) touched <= '0;
   end
 
   // --- Out: a datagram of a channel with room, by turns ---------------------------------------

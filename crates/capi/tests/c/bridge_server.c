@@ -23,13 +23,15 @@ static void *in_another_thread(void *bridge) {
 	return NULL;
 }
 
-/* Ends the transfer that was posted, and returns what has arrived. */
+/* Ends the transfer that was posted, and returns what has arrived: all, if it was over already. */
 static uint64_t cancelled(crosslane_bridge *bridge) {
 	uint64_t bytes = 0;
 	crosslane_completion done = {.size = sizeof done};
 	OK(crosslane_bridge_cancel(bridge));
 	OK(crosslane_bridge_cancel(bridge));
 	CHECK(crosslane_bridge_wait(bridge, &done, CROSSLANE_FOREVER) == 1);
+	if (done.status == 0)
+		return done.bytes;
 	CHECK(done.status == -ECANCELED && done.kind == CROSSLANE_KIND_CANCELLED);
 	CHECK(done.bytes < BYTES && done.total_bytes == BYTES);
 	CHECK(crosslane_last_error()->moved_bytes == done.bytes);
@@ -77,14 +79,19 @@ static void transfers_are_watched_and_resumed(void) {
 	CHECK(ended == 1 && done.status == 0 && done.bytes == BYTES);
 	CHECK(done.posted_ps < done.completed_ps);
 
-	/* Stopped in the middle, and made again from there on, by another connection. */
+	/* Stopped in the middle, and made again from there on, by another connection. A machine with
+	 * much to do may have this program wait until all is over: then once more. */
+	uint64_t arrived = BYTES;
 	job.card_address = BYTES;
-	OK(crosslane_bridge_post(bridge, &job));
-	do
-		CHECK(crosslane_bridge_progress(bridge, &bytes) == 1);
-	while (bytes == 0);
-	uint64_t arrived = cancelled(bridge);
-	CHECK(arrived > 0);
+	for (int tries = 0; arrived == BYTES && tries < 10; tries++) {
+		OK(crosslane_bridge_post(bridge, &job));
+		int moves = 1;
+		for (bytes = 0; moves == 1 && bytes == 0;)
+			moves = crosslane_bridge_progress(bridge, &bytes);
+		CHECK(moves >= 0);
+		arrived = cancelled(bridge);
+	}
+	CHECK(arrived > 0 && arrived < BYTES);
 	CHECK(crosslane_bridge_transfer(bridge, &job, NULL) < 0);
 	OK(crosslane_bridge_memory_destroy(memory));
 	OK(crosslane_bridge_close(bridge));
