@@ -336,7 +336,8 @@ impl Node {
         if is_routed && !self.shared.options.hold_routed && blocks.bytes() > piece_bytes {
             let problem = format!(
                 "a routed message of {} B: beyond {piece_bytes} B it is sent in pieces, which may \
-                 come before their room, so that all nodes need NodeOptions::with_hold_routed(true)",
+                 come before their room, so that all nodes need \
+                 NodeOptions::with_hold_routed(true)",
                 blocks.bytes()
             );
             let place = self.describe(peer, tag);

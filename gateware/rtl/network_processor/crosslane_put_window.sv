@@ -23,10 +23,10 @@ module crosslane_put_window
     // Forgets datagrams; what has been forgotten has left. A datagram that is stored meanwhile is
     // refused, and a slot that is half-written waits for the rest.
     input  logic                         forget,
-    input  logic                         takes,          // the link takes datagrams; else refused
-    input  logic                         reserved,       // channels 6 and 7 are for routed messages
+    input  logic                         takes,         // the link takes datagrams; else refused
+    input  logic                         reserved,      // channels 6 and 7 are for routed messages
     input  logic                         word_valid,
-    input  logic   [SLOT_BITS-1:0]       word_slot,      // channel, slot of the channel
+    input  logic   [SLOT_BITS-1:0]       word_slot,     // channel, slot of the channel
     input  logic   [   WITHIN-1:0]       word_within,
     input  logic                         word_last,
     input  logic   [DATA_BITS-1:0]       word_data,
@@ -35,7 +35,7 @@ module crosslane_put_window
     output logic                         accepted,
     output logic                         refused,
     output logic   [ CHANNELS-1:0][31:0] counts,
-    output logic   [ CHANNELS-1:0]       counted,        // pulse: the count has changed
+    output logic   [ CHANNELS-1:0]       counted,       // pulse: the count has changed
     // To the link. `on_way`: the channel of a datagram that the link does not count yet; `begins`: one
     // begins.
     output logic   [ CHANNELS-1:0]       on_way,

@@ -219,15 +219,15 @@ module crosslane_receive_engine
       .ROUTED(ROUTED),
       .LONG(LONG)
   ) waiting_lists (
-      .link    (filters ? state.head.link : came_link),
-      .datagram(filters ? head_datagram : came),
-      .head    (state.head),
+      .link     (filters ? state.head.link : came_link),
+      .datagram (filters ? head_datagram : came),
+      .head     (state.head),
       .is_routed(is_routed_key),
-      .tail    (filters ? filtered_tail : state.tail),
-      .add     (waits_now),
-      .append  (filters ? is_kept && has_filtered : waits_now && state.waits),
-      .remove  (step == FETCHED),
-      .next    (next_head),
+      .tail     (filters ? filtered_tail : state.tail),
+      .add      (waits_now),
+      .append   (filters ? is_kept && has_filtered : waits_now && state.waits),
+      .remove   (step == FETCHED),
+      .next     (next_head),
       .*
   );
 
@@ -558,7 +558,7 @@ module crosslane_receive_engine
         end else if (waits_now) begin
           state.dropped <= ends_dropped ? '0 : dropped;
           state.waits <= 1'b1;
-          state.tail  <= came_place;
+          state.tail <= came_place;
           if (!state.waits) state.head <= came_place;
           step <= STORES;
         end else begin
@@ -600,7 +600,7 @@ module crosslane_receive_engine
         state.waits <= state.head != state.tail;
         if (state.head == state.tail && !state.is_dropped) state.dropped <= '0;
         place <= state.place;
-        step <= SEEKS;
+        step  <= SEEKS;
       end
 
       REFUSES: if (write_ready || !own_valid) step <= is_routed_key ? STORES : IDLE;
@@ -642,8 +642,8 @@ module crosslane_receive_engine
           if (!has_filtered) filtered_head <= state.head;
         end
         if (state.head == state.tail) begin
-          state.head <= has_filtered ? filtered_head : state.head;
-          state.tail <= is_kept ? state.head : filtered_tail;
+          state.head  <= has_filtered ? filtered_head : state.head;
+          state.tail  <= is_kept ? state.head : filtered_tail;
           state.waits <= has_filtered || is_kept;
           if (!has_filtered && !is_kept && !state.is_dropped) state.dropped <= '0;
           step <= STORES;

@@ -51,7 +51,7 @@ module crosslane_receive_waiting
   localparam int unsigned COUNT_BITS = $clog2(CHANNEL_DATAGRAMS + 1);
 
   logic [LINKS-1:0][1:0][COUNT_BITS-1:0] routed;
-  logic [  KEPT_BITS-1:0] kept  [PLACES];
+  logic [KEPT_BITS-1:0] kept[PLACES];
   logic [BEHIND_BITS-1:0] behind[PLACES];
   logic [PLACE_BITS-1:0] place, head_place, tail_place;
   place_t own, head_1;

@@ -187,7 +187,9 @@ impl NetworkProcessor {
         if !self.credits.contains_key(&key) {
             return;
         }
-        let Some(remainder) = self.remainders.get_mut(&key).filter(|it| it.lost > 0) else { return };
+        let Some(remainder) = self.remainders.get_mut(&key).filter(|it| it.lost > 0) else {
+            return;
+        };
         remainder.lost -= 1;
         if remainder.lost == 0 && remainder.dropped.is_none() {
             self.remainders.remove(&key);

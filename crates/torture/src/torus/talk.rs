@@ -324,9 +324,8 @@ impl Talk {
             let read = buffer.read(0, &mut found);
             read.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
             let sent = one.bytes.max(u64::from(self.manner == Manner::Routed));
-            let may_be_lost = self.may_lose_routed
-                && self.manner == Manner::Routed
-                && !self.waits_for_credits;
+            let may_be_lost =
+                self.may_lose_routed && self.manner == Manner::Routed && !self.waits_for_credits;
             let taken = match ended {
                 Ok(ended) if sent <= one.room => ended.bytes,
                 Err(NetworkError { fault: NetworkFault::TooLong, moved_bytes, .. })
