@@ -4,14 +4,7 @@
 // channel and from one receive queue, one to each C2H and peer channel. A beat carries the bytes
 // that tkeep marks, from lane 0 on, and may be partial. With PACKETS the first H2C and the first
 // C2H channel have tlast, and tuser beside it: docs/engine.md, "Packets".
-//
-//   h2c, lane feed --> stream_out --> async_fifo --> m_axis_*        ring and feed <-- stream_in
-//                      clk            | user_clk                     clk, async_fifo <-- s_axis_*
-//
-// A reset of either side resets the streams of both; `user_rst_o` signals it to the user circuit.
-// Stream data in flight at that moment are lost. `rst` alone resets the engine itself, its rings
-// included. Data that have left an H2C channel's ring when that channel is restarted still come
-// out.
+// It is crosslane_engine_axis_with_memory without its memory.
 
 module crosslane_engine_axis
   import crosslane_pkg::*;
@@ -40,8 +33,7 @@ module crosslane_engine_axis
     parameter bit PUSH = 0,  // BAR 4 has a line for each channel
     parameter int unsigned FIFO_DEPTH = 16,  // beats between the clocks, from 16 for the full rate
     localparam int unsigned BYTES = DATA_BITS / 8,
-    localparam int unsigned WRITERS = C2H + PEER,
-    localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
+    localparam int unsigned WRITERS = C2H + PEER
 ) (
     input logic clk,
     input logic rst,
@@ -86,51 +78,18 @@ module crosslane_engine_axis
     input logic [WRITERS-1:0] s_axis_write_tvalid,
     output logic [WRITERS-1:0] s_axis_write_tready
 );
-  // The first channel of each direction has tlast and tuser as well.
-  localparam int unsigned WIDTH = DATA_BITS + BYTES;
-  localparam int unsigned PACKET_WIDTH = WIDTH + 17;
-
-  always_ff @(posedge clk) begin
-    time_o <= time_o + 1'b1;
-    if (rst) time_o <= '0;
-  end
-
-  logic stream_rst;
-  crosslane_reset_pair resets (
-      .a_clk  (clk),
-      .a_rst  (rst),
-      .a_rst_o(stream_rst),
-      .b_clk  (user_clk),
-      .b_rst  (user_rst),
-      .b_rst_o(user_rst_o)
-  );
-
-  // --- Engine ------------------------------------------------------------------------------------
-  // Feeds of the H2C channels; the last one is the receive queue's.
-  logic [H2C:0][15:0] feed_available;
-  logic [H2C:0] feed_move, feed_take;
-  logic [H2C:0][5:0] feed_take_back;
-  logic [H2C:0][6:0] feed_take_bytes;
-  logic [H2C:0][DATA_BITS-1:0] feed_data;
-  logic [WRITERS-1:0][15:0] write_available;
-  logic [WRITERS-1:0] write_move, write_take;
-  logic [WRITERS-1:0][5:0] write_take_back;
-  logic [WRITERS-1:0][6:0] write_take_bytes;
-  logic [WRITERS-1:0][DATA_BITS-1:0] write_data;
-  packet_end_t [H2C:0] feed_end;
-  packet_end_t [WRITERS-1:0] write_end;
-  assign feed_end[H2C] = '0;
-
-  crosslane_engine #(
+  crosslane_engine_axis_with_memory #(
       .DATA_BITS(DATA_BITS),
       .H2C(H2C),
       .C2H(C2H),
       .PEER(PEER),
       .LANES(LANES),
+      .LANE(LANE),
       .TAGS(TAGS),
       .MAX_WRITE(MAX_WRITE),
       .MAX_READ(MAX_READ),
       .STAGING_BYTES(STAGING_BYTES),
+      .RING_BYTES(RING_BYTES),
       .LANE_FIFO(LANE_FIFO),
       .LANE_WINDOW(LANE_WINDOW),
       .TABLE_ENTRIES(TABLE_ENTRIES),
@@ -141,220 +100,61 @@ module crosslane_engine_axis
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .PACKETS(PACKETS),
-      .PUSH(PUSH)
+      .PUSH(PUSH),
+      .FIFO_DEPTH(FIFO_DEPTH),
+      .MEMORY(1'b0)
   ) engine (
       .*,
-      .time_i(time_o),
-      // The reference user circuit's registers are absent: they read as 0.
-      .user_settings(),
-      .user_readings('0),
-      .h2c_drained('0),
-      .h2c_available(feed_available[H2C-1:0]),
-      .h2c_move(feed_move[H2C-1:0]),
-      .h2c_take(feed_take[H2C-1:0]),
-      .h2c_take_back(feed_take_back[H2C-1:0]),
-      .h2c_take_bytes(feed_take_bytes[H2C-1:0]),
-      .h2c_goes_on('0),
-      .h2c_data(feed_data[H2C-1:0]),
-      .h2c_end(feed_end[H2C-1:0]),
-      .write_goes_on(),
-      .write_generated(),
-      .lane_kept(LANE_PLACES'(1) << LANE),
-      .lane_select(4'(LANE)),
-      .lane_available(feed_available[H2C]),
-      .lane_move(feed_move[H2C]),
-      .lane_take(feed_take[H2C]),
-      .lane_take_back(feed_take_back[H2C]),
-      .lane_take_bytes(feed_take_bytes[H2C]),
-      .lane_goes_on(1'b0),
-      .lane_data(feed_data[H2C]),
-      .received_valid(),
-      .received_lane(),
-      .received_bytes(),
-      .command_valid(1'b0),
-      .command_ready(),
-      .command_descriptor('0),
-      .command_done(),
-      .message_begun(),
-      .peer_stopped(),
-      // No card memory.
       .m_memory_awvalid(),
-      .m_memory_awaddr(),
-      .m_memory_awlen(),
-      .m_memory_awsize(),
+      .m_memory_awaddr (),
+      .m_memory_awlen  (),
+      .m_memory_awsize (),
       .m_memory_awburst(),
-      .m_memory_wvalid(),
-      .m_memory_wdata(),
-      .m_memory_wstrb(),
-      .m_memory_wlast(),
-      .m_memory_bready(),
+      .m_memory_wvalid (),
+      .m_memory_wdata  (),
+      .m_memory_wstrb  (),
+      .m_memory_wlast  (),
+      .m_memory_bready (),
       .m_memory_arvalid(),
-      .m_memory_araddr(),
-      .m_memory_arlen(),
-      .m_memory_arsize(),
+      .m_memory_araddr (),
+      .m_memory_arlen  (),
+      .m_memory_arsize (),
       .m_memory_arburst(),
-      .m_memory_rready(),
+      .m_memory_rready (),
       .m_memory_awready('0),
-      .m_memory_wready('0),
-      .m_memory_bvalid('0),
-      .m_memory_bresp('0),
+      .m_memory_wready ('0),
+      .m_memory_bvalid ('0),
+      .m_memory_bresp  ('0),
       .m_memory_arready('0),
-      .m_memory_rvalid('0),
-      .m_memory_rdata('0),
-      .m_memory_rresp('0),
-      .m_memory_rlast('0),
+      .m_memory_rvalid ('0),
+      .m_memory_rdata  ('0),
+      .m_memory_rresp  ('0),
+      .m_memory_rlast  ('0),
       .m_window_awvalid(),
-      .m_window_awaddr(),
-      .m_window_awlen(),
-      .m_window_awsize(),
+      .m_window_awaddr (),
+      .m_window_awlen  (),
+      .m_window_awsize (),
       .m_window_awburst(),
-      .m_window_wvalid(),
-      .m_window_wdata(),
-      .m_window_wstrb(),
-      .m_window_wlast(),
-      .m_window_bready(),
+      .m_window_wvalid (),
+      .m_window_wdata  (),
+      .m_window_wstrb  (),
+      .m_window_wlast  (),
+      .m_window_bready (),
       .m_window_arvalid(),
-      .m_window_araddr(),
-      .m_window_arlen(),
-      .m_window_arsize(),
+      .m_window_araddr (),
+      .m_window_arlen  (),
+      .m_window_arsize (),
       .m_window_arburst(),
-      .m_window_rready(),
+      .m_window_rready (),
       .m_window_awready('0),
-      .m_window_wready('0),
-      .m_window_bvalid('0),
-      .m_window_bresp('0),
+      .m_window_wready ('0),
+      .m_window_bvalid ('0),
+      .m_window_bresp  ('0),
       .m_window_arready('0),
-      .m_window_rvalid('0),
-      .m_window_rdata('0),
-      .m_window_rresp('0),
-      .m_window_rlast('0),
-      .window_failed(),
-      .busy()
+      .m_window_rvalid ('0),
+      .m_window_rdata  ('0),
+      .m_window_rresp  ('0),
+      .m_window_rlast  ('0),
+      .window_failed   ()
   );
-
-  // --- To the user circuit -----------------------------------------------------------------------
-  logic [H2C:0][DATA_BITS-1:0] out_data;
-  logic [H2C:0][BYTES-1:0] out_keep;
-  logic [H2C:0] out_valid, out_ready;
-  assign {m_axis_lane_tdata, m_axis_h2c_tdata} = out_data;
-  assign {m_axis_lane_tkeep, m_axis_h2c_tkeep} = out_keep;
-  assign {m_axis_lane_tvalid, m_axis_h2c_tvalid} = out_valid;
-  assign out_ready = {m_axis_lane_tready, m_axis_h2c_tready};
-
-  // The receive queue has no packets.
-  // verilator lint_off UNUSEDSIGNAL
-  logic [H2C:0] out_last;
-  logic [H2C:0][15:0] out_user;
-  // verilator lint_on UNUSEDSIGNAL
-  assign m_axis_h2c_tlast = out_last[H2C-1:0];
-  assign m_axis_h2c_tuser = out_user[H2C-1:0];
-
-  for (genvar n = 0; n <= H2C; n++) begin : g_out
-    localparam bit OWN_PACKETS = PACKETS && n == 0;
-    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
-    logic [DATA_BITS-1:0] tdata;
-    logic [BYTES-1:0] tkeep;
-    logic [15:0] tuser;
-    logic tlast, tvalid, tready;
-    logic [OWN_WIDTH-1:0] crossed;
-
-    crosslane_stream_out #(
-        .DATA_BITS(DATA_BITS),
-        .PACKETS  (OWN_PACKETS)
-    ) stream (
-        .clk,
-        .rst(stream_rst),
-        // The end of a stream is unknown: partial beats leave at once.
-        .flush(1'b1),
-        .feed_available(feed_available[n]),
-        .feed_move(feed_move[n]),
-        .feed_take(feed_take[n]),
-        .feed_take_back(feed_take_back[n]),
-        .feed_take_bytes(feed_take_bytes[n]),
-        .feed_data(feed_data[n]),
-        .feed_end(feed_end[n]),
-        .m_tdata(tdata),
-        .m_tkeep(tkeep),
-        .m_tlast(tlast),
-        .m_tuser(tuser),
-        .m_tvalid(tvalid),
-        .m_tready(tready)
-    );
-
-    crosslane_async_fifo #(
-        .WIDTH(OWN_WIDTH),
-        .DEPTH(FIFO_DEPTH)
-    ) fifo (
-        .s_clk  (clk),
-        .s_rst  (stream_rst),
-        .s_valid(tvalid),
-        .s_ready(tready),
-        .s_data (OWN_WIDTH'({tuser, tlast, tkeep, tdata})),
-        .m_clk  (user_clk),
-        .m_rst  (user_rst_o),
-        .m_valid(out_valid[n]),
-        .m_ready(out_ready[n]),
-        .m_data (crossed)
-    );
-    assign {out_user[n], out_last[n], out_keep[n], out_data[n]} = PACKET_WIDTH'(crossed);
-  end
-
-  // --- From the user circuit ---------------------------------------------------------------------
-  for (genvar n = 0; n < WRITERS; n++) begin : g_in
-    localparam bit OWN_PACKETS = PACKETS && n == 0;
-    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
-    logic [DATA_BITS-1:0] tdata;
-    logic [BYTES-1:0] tkeep;
-    logic [15:0] tuser;
-    logic tlast, tvalid, tready;
-    logic [OWN_WIDTH-1:0] crossed;
-    assign {tuser, tlast, tkeep, tdata} = PACKET_WIDTH'(crossed);
-
-    crosslane_async_fifo #(
-        .WIDTH(OWN_WIDTH),
-        .DEPTH(FIFO_DEPTH)
-    ) fifo (
-        .s_clk(user_clk),
-        .s_rst(user_rst_o),
-        .s_valid(s_axis_write_tvalid[n]),
-        .s_ready(s_axis_write_tready[n]),
-        .s_data(OWN_WIDTH'({
-          s_axis_write_tuser[n], s_axis_write_tlast[n], s_axis_write_tkeep[n], s_axis_write_tdata[n]
-        })),
-        .m_clk(clk),
-        .m_rst(stream_rst),
-        .m_valid(tvalid),
-        .m_ready(tready),
-        .m_data(crossed)
-    );
-
-    // Data in here already belong to a writer and may be part of a TLP that has begun.
-    crosslane_stream_in #(
-        .DATA_BITS (DATA_BITS),
-        .SIZE_BYTES(RING_BYTES),
-        .PACKETS   (OWN_PACKETS)
-    ) stream (
-        .clk,
-        .rst,
-        .s_tdata(tdata),
-        .s_tkeep(tkeep),
-        .s_tlast(tlast),
-        .s_tuser(tuser),
-        .s_tvalid(tvalid),
-        .s_tready(tready),
-        .feed_available(write_available[n]),
-        .feed_move(write_move[n]),
-        .feed_take(write_take[n]),
-        .feed_take_back(write_take_back[n]),
-        .feed_take_bytes(write_take_bytes[n]),
-        .feed_data(write_data[n]),
-        .feed_end(write_end[n])
-    );
-  end
-
-`ifndef SYNTHESIS
-  if (RING_BYTES < 2 * MAX_WRITE || LANE >= LANE_PLACES) begin : g_sizes
-    $error("a ring holds two TLPs; the stream's lane is one that is there");
-  end
-`endif
 endmodule
