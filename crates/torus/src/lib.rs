@@ -67,7 +67,7 @@
 //!   for in any order.
 //! * A message of a node that is no neighbour has its room before it is sent. What comes earlier
 //!   waits in half of a receive buffer; beyond that it is dropped, and its room ends with
-//!   [`NetworkFault::Dropped`](crosslane_driver::network_processor::NetworkFault::Dropped). With
+//!   [`NetworkFault::Dropped`]. With
 //!   [`NodeOptions::hold_routed`] all of it waits, and may keep other messages from passing.
 //! * Every message has a deadline. Its memory belongs to the device until it has ended; futures and
 //!   handles may be dropped at any time.
