@@ -69,8 +69,10 @@ def check_module(path: Path) -> bool:
     if name in boards.NAMES:
         folders = beside(name)
     elif boards.FOLDER in path.parents:
-        own = [boards.FOLDER / folder for folder in ("evn_ecp5", "transceivers")]
-        folders = (STUBS, *own, GATEWARE / "tb" / "tops")
+        own = [boards.FOLDER / folder for folder in ("evn_ecp5", "transceivers", boards.AWS_F2)]
+        shell = STUBS / boards.AWS_F2
+        folders = (STUBS, *own, shell, GATEWARE / "tb" / "tops")
+        command += [f"-I{shell}", f"-I{boards.FOLDER / boards.AWS_F2}"]
     command += [str(source) for source in sources(path, *folders)]
     return subprocess.run(command, env=environment).returncode == 0
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 GATEWARE = FOLDER.parent
+AWS_F2 = "aws_f2"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/board.tcl"))
 RESULTS = GATEWARE / "build" / "boards"
 # Digits of a build's identity: as many as the serial number of configuration space has.
@@ -116,7 +117,7 @@ class Core:
     device: int
     subsystem: tuple[int, int]
     class_code: int
-    # Bytes of each BAR, all of 32 bits.
+    # Bytes of each BAR, all of 32 bits, or all of 64.
     bars: dict[int, int]
     msix: Msix
     max_payload_bytes: int
@@ -128,6 +129,7 @@ class Core:
     clock_mhz: float
     # None: the top gives it to the core.
     serial_number: int | None = None
+    wide_bars: bool = False
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,8 @@ FAMILIES = {"pcie_7x": "s7", "pcie3_7x": "v7", **dict.fromkeys(PCIE4, "us"), PTI
 def tool(name: str) -> Tool:
     """The tool for the board of a folder, by its core."""
     if name not in NAMES:
-        raise BoardError(f"there is no board {name!r}; there are {', '.join(NAMES)}")
+        known = ", ".join([*NAMES, AWS_F2])
+        raise BoardError(f"there is no board {name!r}; there are {known}")
     text = (FOLDER / name / "board.tcl").read_text()
     (core,) = re.findall(r"^ +core +(\w+)$", text, re.M)
     return QUARTUS if core == PTILE else VIVADO
@@ -377,8 +380,13 @@ def main() -> int:
     names = [argument for argument in arguments if argument != "--identity"]
     try:
         if len(names) != 1:
-            raise BoardError(f"name one board: {', '.join(NAMES)}")
-        if only_identity:
+            raise BoardError(f"name one board: {', '.join([*NAMES, AWS_F2])}")
+        if names == [AWS_F2]:
+            # It has no core of ours: Amazon's HDK builds it.
+            import aws_f2
+
+            print(aws_f2.identity() if only_identity else aws_f2.build())
+        elif only_identity:
             board(names[0])
             print(identity(names[0]))
         else:

@@ -17,6 +17,7 @@ EXTENDED_CAPABILITIES = 0x100
 # The P-Tile's errors are before its serial number, which lies between 0x148 and 0x178 (the same).
 ERRORS, SERIAL_NUMBER = 0x0001, 0x0003
 SERIAL_NUMBER_PLACES = {PTILE: 0x16C}
+PREFETCHABLE_64_BIT = 0xC
 DEVICE_CONTROL = 8
 MSIX_ENABLE, MSIX_MASK = 1 << 15, 1 << 14
 # Set by firmware: payloads of 256 B, reads of 512 B.
@@ -42,6 +43,9 @@ class ConfigSpace:
         for number, count in core.bars.items():
             place = BAR0 + 4 * number
             self.writable[place : place + 4] = struct.pack("<I", -count & 0xFFFFFFFF)
+            if core.wide_bars:
+                self._put(place, "I", PREFETCHABLE_64_BIT)
+                self.writable[place : place + 8] = struct.pack("<q", -count)
         self.bytes[CAPABILITIES] = power
         first, second = sorted((self.express, self.msix))
         self._put(power, "BBH", 0x01, first, 3)

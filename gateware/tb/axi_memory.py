@@ -105,6 +105,14 @@ class AxiMemory:
         for channel in self._channels[:3]:
             channel.queue_occupancy_limit = count
 
+    def take_reads(self, count: int, how_often: float) -> None:
+        """Takes `count` reads before the first of them is answered, and pauses this often."""
+        channel = self._channels[3]
+        channel.queue_occupancy_limit = count
+        channel.set_pause_generator(
+            self._seed.random() < often for often in itertools.repeat(how_often)
+        )
+
     def _port(self, name: str):
         return getattr(self._dut, f"{self._prefix}_{name}")
 

@@ -26,20 +26,32 @@ class Shell:
         self.messages: list[int] = []  # vectors, in the order of their requests
         self._next_free = 0x1000
 
+    def connect_memory(self, pause: float) -> None:
+        """Puts memory behind PCIM, which pauses with this probability."""
+        self.port = AxiMemory(self.dut, "pcim", self.memory, self.seed, 65)
+        self.port.take_many(8)
+        self.port.pause(pause)
+
+    def hold(self, is_held: bool) -> None:
+        """The shell's reset."""
+        self.dut.rst.value = int(is_held)
+
+    def asked(self, vector: int) -> None:
+        """Takes an interrupt."""
+        self.messages.append(vector)
+
     async def start(self, pause: float = 0.0):
         """Memory, clock, reset."""
         dut = self.dut
         dut.flr_assert.value, dut.apppf_irq_ack.value = 0, 0
         dut.cfg_max_payload.value, dut.cfg_max_read_req.value = 1, 2
-        dut.rst.value = 1
+        self.hold(True)
         Clock(dut.clk, 4, unit="ns").start()
-        self.port = AxiMemory(dut, "pcim", self.memory, self.seed, 65)
-        self.port.take_many(8)
-        self.port.pause(pause)
+        self.connect_memory(pause)
         self.registers = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "ocl"), dut.clk, dut.rst)
         cocotb.start_soon(self._interrupts())
         await ClockCycles(dut.clk, 10)
-        dut.rst.value = 0
+        self.hold(False)
         await ClockCycles(dut.clk, 100)
 
     async def _interrupts(self):
@@ -51,7 +63,7 @@ class Shell:
             for vector in range(16):
                 if asked >> vector & 1:
                     assert vector not in due, "a request before the last one was acknowledged"
-                    self.messages.append(vector)
+                    self.asked(vector)
                     due[vector] = self.seed.randrange(1, 40)
             done = [vector for vector, clocks in due.items() if clocks == 0]
             dut.apppf_irq_ack.value = sum(1 << vector for vector in done)

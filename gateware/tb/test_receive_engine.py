@@ -37,6 +37,8 @@ SIZES = {"links": 2, "credit_slots": 8, "channel_datagrams": 4}
 # Whether there are routed messages, in a torus of 3 x 2 nodes.
 ROUTED = bool(int(os.environ.get("ROUTED", "0")))
 NODES, OWN_NODE = 6, 1
+# Nodes of which messages come: with all of them there are more keys than remainders.
+OTHERS = [0, 2, 3, 4, 5] if ALL else [0, 2, 3, 5]
 DIMENSIONS = ((0x40, 3 | 1 << 16), (0x44, 2))
 CONTROL, ROUTING = 0x10, 0x3C
 WRITE_BITS = 118
@@ -267,7 +269,7 @@ class Traffic:
         pick = self.seed.choice
         key = {"link": self.seed.randrange(links), "channel": pick([1, 6]), "tag": pick([0, 9])}
         if ROUTED and self.seed.random() < 0.7:
-            return key | {"routed": 1, "channel": 6, "node": pick([0, 2, 3, 4, 5])}
+            return key | {"routed": 1, "channel": 6, "node": pick(OTHERS)}
         # Channels of routed messages have no others.
         return key | {"channel": 1} if ROUTED and self.seed.random() < 0.9 else key
 

@@ -9,10 +9,10 @@ module crosslane_shim_f2_ocl
 #(
     parameter int unsigned VECTORS = 8
 ) (
-    input logic clk,
-    input logic rst,
-    input logic engine_rst,
-    input logic hold,         // no access begins
+    input  logic clk,
+    input  logic rst,
+    input  logic engine_rst,
+    input  logic hold,        // no access begins
     output logic idle,
 
     // The engine's BAR 0 has 64 KiB of the shell's 64 MiB.
@@ -49,18 +49,18 @@ module crosslane_shim_f2_ocl
   localparam logic [1:0] OKAY = 2'b00, SLVERR = 2'b10;
 
   typedef enum logic [2:0] {
-    FILLS,   // a word of the MSI-X table
+    FILLS,  // a word of the MSI-X table
     IDLE,
     WRITES,
     READS,
-    WAITS,   // for the answer
+    WAITS,  // for the answer
     CONFIRMS,
     ANSWERS
   } step_e;
   step_e step;
   logic [15:2] address;
-  logic [ 3:0] enables;
-  logic [ 6:0] word;  // of the table
+  logic [3:0] enables;
+  logic [6:0] word;  // of the table
   logic takes_write, takes_read, is_there, is_kept;
 
   // A word of the table: address, its upper half, data, control.
@@ -95,7 +95,7 @@ module crosslane_shim_f2_ocl
     m_header.length_dw = 11'd1;
     m_header.first_be = enables;
     if (step == FILLS) begin
-      m_header.address = 64'(MSIX_TABLE + {7'd0, word, 2'b00});
+      m_header.address  = 64'(MSIX_TABLE + {7'd0, word, 2'b00});
       m_header.first_be = '1;
     end
   end

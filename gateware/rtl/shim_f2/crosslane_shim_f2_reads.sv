@@ -29,13 +29,13 @@ module crosslane_shim_f2_reads
     input logic rvalid,
     output logic rready,
 
-    output logic                m_valid,
-    input  logic                m_ready,
-    output tlp_header_t         m_header,
-    output logic                m_first,
-    output logic                m_last,
-    output logic                m_aborted,  // beside the last beat: a beat was refused
-    output logic        [511:0] m_data
+    output logic m_valid,
+    input logic m_ready,
+    output tlp_header_t m_header,
+    output logic m_first,
+    output logic m_last,
+    output logic m_aborted,  // beside the last beat: a beat behind the first was refused
+    output logic [511:0] m_data
 );
   typedef struct packed {
     logic [9:0]  tag;
@@ -64,8 +64,12 @@ module crosslane_shim_f2_reads
   assign s_ready = entry_ready && address_ready;
   assign asks = s_valid && s_ready;
 
-  crosslane_skid #(
-      .WIDTH(72)
+  // Room for all reads that the engine has tags for: one that waited would hold up the answers behind
+  // it, for which the engine may be waiting before it takes the data of others.
+  crosslane_fifo #(
+      .WIDTH(72),
+      .DEPTH(TAGS),
+      .REGISTERED(1)
   ) addresses (
       .clk,
       .rst,
@@ -74,7 +78,8 @@ module crosslane_shim_f2_reads
       .s_data ({last_index[11:4], s_header.address}),
       .m_valid(arvalid),
       .m_ready(arready),
-      .m_data ({arlen, araddr})
+      .m_data ({arlen, araddr}),
+      .count  ()
   );
   crosslane_fifo #(
       .WIDTH($bits(read_t)),
@@ -96,6 +101,8 @@ module crosslane_shim_f2_reads
   logic [15:0][31:0] turned, kept, data;
   logic [3:0] offset;  // of the read whose beats come
   logic kept_valid, kept_last, is_begun, failed, failed_now, takes, emits, is_rest, out_ready, last;
+  // Refused from the first beat on: an answer without data, and nothing of the rest.
+  logic refuses, is_refused;
   tlp_header_t header;
 
   assign offset = next.address[3:0];
@@ -116,6 +123,7 @@ module crosslane_shim_f2_reads
   assign ends = takes && rlast;
   assign emits = out_ready && kept_valid && (kept_last || takes);
   assign last = kept_last || is_rest;
+  assign refuses = failed_now && !is_begun;
   assign failed_now = failed || (!kept_last && takes && rresp != '0);
 
   always_ff @(posedge clk) begin
@@ -126,12 +134,16 @@ module crosslane_shim_f2_reads
       // Of a single read's beats, or of the next one's.
       failed <= (rresp != '0) || (kept_valid && !kept_last && failed);
     end
-    if (emits) is_begun <= !last;
+    if (emits) begin
+      is_begun   <= !last;
+      is_refused <= !last && (refuses || is_refused);
+    end
     if (takes) kept_valid <= !(kept_valid && !kept_last && is_rest);
     else if (emits) kept_valid <= 1'b0;
     if (rst) begin
       kept_valid <= 1'b0;
       is_begun   <= 1'b0;
+      is_refused <= 1'b0;
     end
   end
 
@@ -151,8 +163,12 @@ module crosslane_shim_f2_reads
     header.requester = current.requester;
     header.tag = current.tag;
     header.byte_count = {current.length_dw, 2'b00} - 13'(before_first) - 13'(behind_last);
-    header.poisoned = failed_now;
     header.bar = NO_BAR;
+    if (refuses) begin
+      header.kind = COMPLETION;
+      header.length_dw = '0;
+      header.status = STATUS_UNSUPPORTED_REQUEST;
+    end
   end
 
   crosslane_skid #(
@@ -160,9 +176,9 @@ module crosslane_shim_f2_reads
   ) completions (
       .clk,
       .rst,
-      .s_valid(emits),
+      .s_valid(emits && !is_refused),
       .s_ready(out_ready),
-      .s_data ({header, !is_begun, last, last && failed_now, data}),
+      .s_data ({header, !is_begun, last || refuses, last && failed_now && !refuses, data}),
       .m_valid,
       .m_ready,
       .m_data ({m_header, m_first, m_last, m_aborted, m_data})

@@ -174,9 +174,9 @@ module crosslane_shim_f2_tx
   always_ff @(posedge clk) begin
     if (answer_valid && answer_ready) answer_waits <= 1'b0;
     if (takes && s_first && is_answer) begin
-      answer_waits <= 1'b1;
+      answer_waits  <= 1'b1;
       answer_behind <= begun;
-      answer_data <= s_data[31:0];
+      answer_data   <= s_data[31:0];
       answer_failed <= s_header.kind != COMPLETION_DATA || s_header.status != STATUS_SUCCESSFUL;
     end
     if (rst) answer_waits <= 1'b0;
@@ -202,8 +202,9 @@ module crosslane_shim_f2_tx
       .count  ()
   );
   assign chosen = 16'd1 << vector;
-  assign interrupt_goes = interrupt_waits && is_reached(ended, interrupt_behind) &&
-      (unacknowledged & chosen) == '0;
+  assign interrupt_goes = interrupt_waits && is_reached(
+      ended, interrupt_behind
+  ) && (unacknowledged & chosen) == '0;
   always_ff @(posedge clk) begin
     irq_req <= interrupt_goes ? chosen : '0;
     unacknowledged <= (unacknowledged & ~irq_ack) | (interrupt_goes ? chosen : '0);
