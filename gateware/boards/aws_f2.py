@@ -78,3 +78,17 @@ def build() -> Path:
     if subprocess.run(command, cwd=scripts, env=environment).returncode != 0:
         raise BoardError(f"cannot build {NAME}: see above, and {folder}/build/scripts")
     return folder / "build" / "checkpoints"
+
+
+def main() -> int:
+    """Builds it, or with --identity prints the identity of the build."""
+    try:
+        print(identity() if "--identity" in sys.argv[1:] else build())
+    except BoardError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -383,10 +383,9 @@ def main() -> int:
             raise BoardError(f"name one board: {', '.join([*NAMES, AWS_F2])}")
         if names == [AWS_F2]:
             # It has no core of ours: Amazon's HDK builds it.
-            import aws_f2
-
-            print(aws_f2.identity() if only_identity else aws_f2.build())
-        elif only_identity:
+            program = [sys.executable, "-B", str(FOLDER / f"{AWS_F2}.py")]
+            return subprocess.run([*program, *(["--identity"] if only_identity else [])]).returncode
+        if only_identity:
             board(names[0])
             print(identity(names[0]))
         else:

@@ -3,6 +3,9 @@
 test` is in test_device.py.
 """
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import aws_f2
@@ -104,6 +107,15 @@ def test_a_build_has_the_designs_sources(tmp_path, monkeypatch):
     assert names >= {"crosslane_card_f2.sv", "crosslane_pkg.sv"} and "cl_ports.vh" not in names
     scripts = [path.name for path in (folder / "build" / "scripts").glob("synth_*")]
     assert scripts == ["synth_cl_crosslane.tcl"]
+
+
+def test_make_board_knows_it():
+    program = [sys.executable, "-B", str(boards.FOLDER / "boards.py"), boards.AWS_F2]
+    lacking = {name: text for name, text in os.environ.items() if name != "HDK_DIR"}
+    done = subprocess.run(program, env=lacking, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.startswith("cannot build aws_f2: HDK_DIR")
+    done = subprocess.run([*program, "--identity"], capture_output=True, text=True, check=True)
+    assert done.stdout == aws_f2.identity() + "\n"
 
 
 def test_what_a_build_lacks_is_named(tmp_path, monkeypatch):
