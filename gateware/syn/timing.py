@@ -72,6 +72,7 @@ LEVELS = [
     ]
     for width in widths
 ]
+LEVELS.append(Deep("shim to the shell of AWS F2, 512 bit", "crosslane_shim_f2", {}, ULTRASCALE))
 LEVELS += [
     Deep(name, module, {"LANES": 8}, ULTRASCALE, wire_ps=LINK_WIRE_PS, half_rate=half_rate)
     for name, module, half_rate in [
