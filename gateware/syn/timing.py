@@ -47,7 +47,9 @@ SYNTHESISE = "synth_ecp5 -top {module} -noiopad -abc9; write_json {netlist}"
 # The target is above what is reached, so that the tool does not stop earlier.
 PLACE = "--85k --package CABGA756 --speed 8 --out-of-context --freq 125 --timing-allow-fail".split()
 
-STREAMS = {"LANES": 0, "TABLE_ENTRIES": 0}
+# What crosslane_engine_axis is.
+AXIS = "crosslane_engine_axis_with_memory"
+STREAMS = {"LANES": 0, "TABLE_ENTRIES": 0, "MEMORY": 0}
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ LEVELS = [
     for name, module, widths, parameters, family in [
         ("bare core", "crosslane_bare", WIDTHS, {}, SERIES_7),
         ("ring engine 1+1", "crosslane_engine", WIDTHS, RING, SERIES_7),
-        ("ring engine 1+1 with streams", "crosslane_engine_axis", WIDTHS, STREAMS, SERIES_7),
+        ("ring engine 1+1 with streams", AXIS, WIDTHS, STREAMS, SERIES_7),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}, SERIES_7),
         ("shim to the UltraScale+ block", "crosslane_shim_us", WIDTHS, {}, ULTRASCALE),
     ]
@@ -85,7 +87,7 @@ PLACED = [
     for name, module, widths, parameters in [
         ("bare core", "crosslane_bare", (64, 128), {}),
         ("ring engine 1+1", "crosslane_engine", (64, 128), RING),
-        ("ring engine 1+1 with streams", "crosslane_engine_axis", (64,), STREAMS),
+        ("ring engine 1+1 with streams", AXIS, (64,), STREAMS),
         ("shim to the 7-series block", "crosslane_shim_s7", (64, 128), {}),
         ("shim to the UltraScale+ block", "crosslane_shim_us", (64,), {}),
     ]
