@@ -24,6 +24,7 @@ class Shell:
         self.dut, self.seed = dut, seed
         self.memory = bytearray(MEMORY_BYTES)
         self.messages: list[int] = []  # vectors, in the order of their requests
+        self.delays = (1, 40)  # clocks until a request is acknowledged: from, below
         self._next_free = 0x1000
 
     def connect_memory(self, pause: float) -> None:
@@ -64,7 +65,7 @@ class Shell:
                 if asked >> vector & 1:
                     assert vector not in due, "a request before the last one was acknowledged"
                     self.asked(vector)
-                    due[vector] = self.seed.randrange(1, 40)
+                    due[vector] = self.seed.randrange(*self.delays)
             done = [vector for vector, clocks in due.items() if clocks == 0]
             dut.apppf_irq_ack.value = sum(1 << vector for vector in done)
             due = {vector: clocks - 1 for vector, clocks in due.items() if clocks}

@@ -78,6 +78,23 @@ async def an_interrupt_comes_behind_data_and_status(dut, pause):
 
 
 @cocotb.test()
+async def an_interrupt_outlasts_a_late_acknowledgement(dut):
+    """The second one waits while more writes are confirmed than the shim counts."""
+    card = await card_of(dut, "late")
+    card.delays = (15_000, 20_000)
+    channel = Channel(card, "c2h[0]")
+    await channel.open(interrupt_enable=1)
+    place = card.allocate(1 << 20, 4096)
+    first, long = Descriptor(place, 64, STATUS | INTERRUPT), Descriptor(place, 400_000)
+    await channel.post([first])
+    await until(dut, lambda: card.messages == [0], 3000)
+    await channel.post([first, long])
+    await complete(channel)
+    assert card.messages == [0]
+    await until(dut, lambda: card.messages == [0, 0], 20_000)
+
+
+@cocotb.test()
 async def an_answer_comes_behind_the_writes_before_it(dut):
     """A register that says that a descriptor is complete is not read before its data are there."""
     card = await card_of(dut, "answer", 0.7)

@@ -182,10 +182,11 @@ module crosslane_shim_f2_tx
     if (rst) answer_waits <= 1'b0;
   end
 
-  // Interrupts. A vector waits for the acknowledgement of its last request.
+  // Interrupts. A vector waits for the acknowledgement of its last request outside the queue, where no
+  // count grows old; what comes meanwhile is one more request.
   logic interrupt_goes;
   logic [VECTOR_BITS-1:0] vector;
-  logic [15:0] unacknowledged, chosen;
+  logic [15:0] unacknowledged, pending, sent;
   count_t interrupt_behind;
   crosslane_fifo #(
       .WIDTH(VECTOR_BITS + COUNT_BITS),
@@ -201,16 +202,16 @@ module crosslane_shim_f2_tx
       .m_data ({vector, interrupt_behind}),
       .count  ()
   );
-  assign chosen = 16'd1 << vector;
-  assign interrupt_goes = interrupt_waits && is_reached(
-      ended, interrupt_behind
-  ) && (unacknowledged & chosen) == '0;
+  assign sent = pending & ~unacknowledged;
+  assign interrupt_goes = interrupt_waits && is_reached(ended, interrupt_behind);
   always_ff @(posedge clk) begin
-    irq_req <= interrupt_goes ? chosen : '0;
-    unacknowledged <= (unacknowledged & ~irq_ack) | (interrupt_goes ? chosen : '0);
+    irq_req <= sent;
+    unacknowledged <= (unacknowledged & ~irq_ack) | sent;
+    pending <= (pending & ~sent) | (interrupt_goes ? 16'd1 << vector : '0);
     if (rst) begin
       irq_req <= '0;
       unacknowledged <= '0;
+      pending <= '0;
     end
   end
 
