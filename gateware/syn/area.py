@@ -131,13 +131,22 @@ CONFIGURATIONS = [
     ]
     for width in widths
 ]
+CONFIGURATIONS.append(
+    Measured(
+        "shim to the shell of AWS F2, 512 bit",
+        "crosslane_shim_f2",
+        {},
+        (ULTRASCALE,),
+        None,
+    )
+)
 # Its links are synthesised once.
 CONFIGURATIONS += [
     Measured(
         f"network processor, {name}, a link by itself",
         NETWORK,
         {"DATA_BITS": 256, "LINKS": links, "NODES": nodes, **CARD},
-        (SERIES_7, ALM),
+        (SERIES_7, ULTRASCALE, ALM),
         None,
         once=("crosslane_network_link", "processor.g_link[0].network_link"),
     )
