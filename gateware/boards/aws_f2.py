@@ -3,16 +3,16 @@
 made from its template and our sources, and the checkpoint that `aws ec2 create-fpga-image` takes.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from boards import FOLDER, GATEWARE, IDENTITY_DIGITS, RESULTS, BoardError
+from boards import AWS_F2 as NAME
+from boards import FOLDER, GATEWARE, RESULTS, BoardError, identity_of
 
-NAME, DESIGN = "aws_f2", "cl_crosslane"
+DESIGN = "cl_crosslane"
 # Of the HDK's template: what every design has beside its sources.
 TEMPLATE = Path("cl/examples/CL_TEMPLATE/build")
 SETUP = "get github.com/aws/aws-fpga, branch f2, and source its hdk_setup.sh first"
@@ -33,16 +33,12 @@ source ${{HDK_SHELL_DIR}}/build/scripts/synth_cl_footer.tcl
 def sources() -> list[Path]:
     """All files of the design: the engine's, and those of this folder."""
     own = [path for path in (FOLDER / NAME).iterdir() if path.suffix in (".sv", ".vh")]
-    return sorted([*GATEWARE.glob("rtl/**/*.sv"), *own])
+    return [*GATEWARE.glob("rtl/**/*.sv"), *own]
 
 
 def identity() -> str:
     """The identity of a build: the first digits of the SHA-256 of all that it is made from."""
-    digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sources():
-        text = path.read_bytes()
-        digest.update(f"{path.relative_to(GATEWARE).as_posix()} {len(text)}\n".encode() + text)
-    return digest.hexdigest()[:IDENTITY_DIGITS]
+    return identity_of([Path(__file__).resolve(), *sources()])
 
 
 def prepare(hdk: Path, folder: Path) -> Path:

@@ -13,7 +13,7 @@ from shell_f2_bench import Shell
 from simulate import SEED
 from vfio_user import Memory, OnClientsMemory
 
-# What the shell shows of the function: 64-bit BARs for OCL, the MSI-X table, and PCIS.
+# BARs of the function, as the shell shows them: of 64 bits, for OCL, the MSI-X table, and PCIS.
 REGISTERS, TABLE = 0, 2
 BARS = {REGISTERS: 1 << 26, TABLE: 1 << 16, 4: 1 << 37}
 VECTORS = 16

@@ -18,8 +18,10 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 GATEWARE = FOLDER.parent
-AWS_F2 = "aws_f2"
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/board.tcl"))
+# Built by Amazon's HDK, without a core of ours.
+AWS_F2 = "aws_f2"
+ALL_NAMES = ", ".join([*NAMES, AWS_F2])
 RESULTS = GATEWARE / "build" / "boards"
 # Digits of a build's identity: as many as the serial number of configuration space has.
 IDENTITY_DIGITS = 16
@@ -266,8 +268,7 @@ FAMILIES = {"pcie_7x": "s7", "pcie3_7x": "v7", **dict.fromkeys(PCIE4, "us"), PTI
 def tool(name: str) -> Tool:
     """The tool for the board of a folder, by its core."""
     if name not in NAMES:
-        known = ", ".join([*NAMES, AWS_F2])
-        raise BoardError(f"there is no board {name!r}; there are {known}")
+        raise BoardError(f"there is no board {name!r}; there are {ALL_NAMES}")
     text = (FOLDER / name / "board.tcl").read_text()
     (core,) = re.findall(r"^ +core +(\w+)$", text, re.M)
     return QUARTUS if core == PTILE else VIVADO
@@ -325,6 +326,15 @@ def folders(name: str) -> tuple[Path, ...]:
     return (FOLDER / name, FOLDER / "rtl")
 
 
+def identity_of(files: list[Path]) -> str:
+    """The first digits of the SHA-256 of files, by their names."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(GATEWARE).as_posix()} {len(text)}\n".encode() + text)
+    return digest.hexdigest()[:IDENTITY_DIGITS]
+
+
 def identity(name: str) -> str:
     """The identity of a build: the first digits of the SHA-256 of all sources of a bitstream."""
     files = [
@@ -333,11 +343,7 @@ def identity(name: str) -> str:
         *(FOLDER / script for script in (tool(name).script, *tool(name).scripts)),
         *FOLDER.glob("ip/*.tcl"),
     ]
-    digest = hashlib.sha256()
-    for path in sorted(files):
-        text = path.read_bytes()
-        digest.update(f"{path.relative_to(GATEWARE).as_posix()} {len(text)}\n".encode() + text)
-    return digest.hexdigest()[:IDENTITY_DIGITS]
+    return identity_of(files)
 
 
 def build(name: str) -> Path:
@@ -380,9 +386,8 @@ def main() -> int:
     names = [argument for argument in arguments if argument != "--identity"]
     try:
         if len(names) != 1:
-            raise BoardError(f"name one board: {', '.join([*NAMES, AWS_F2])}")
+            raise BoardError(f"name one board: {ALL_NAMES}")
         if names == [AWS_F2]:
-            # It has no core of ours: Amazon's HDK builds it.
             program = [sys.executable, "-B", str(FOLDER / f"{AWS_F2}.py")]
             return subprocess.run([*program, *(["--identity"] if only_identity else [])]).returncode
         if only_identity:

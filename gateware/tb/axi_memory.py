@@ -96,9 +96,7 @@ class AxiMemory:
         answers = how_often if answers is None else answers
         each = [writes, writes, answers, how_often, how_often]
         for channel, often in zip(self._channels, each, strict=True):
-            channel.set_pause_generator(
-                self._seed.random() < often for often in itertools.repeat(often)
-            )
+            self._pause_channel(channel, often)
 
     def take_many(self, count: int) -> None:
         """Takes `count` writes before the first of them is answered."""
@@ -109,6 +107,9 @@ class AxiMemory:
         """Takes `count` reads before the first of them is answered, and pauses this often."""
         channel = self._channels[3]
         channel.queue_occupancy_limit = count
+        self._pause_channel(channel, how_often)
+
+    def _pause_channel(self, channel, how_often: float) -> None:
         channel.set_pause_generator(
             self._seed.random() < often for often in itertools.repeat(how_often)
         )

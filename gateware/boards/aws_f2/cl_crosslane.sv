@@ -20,7 +20,7 @@ module cl_crosslane (
   end
   assign cl_sh_status_vled = {15'd0, clocks[27]};
 
-  // What is not used: the management port of the memory module, JTAG, HBM, the cables between cards.
+  // Ports without use: the management port of the memory module, JTAG, HBM, the cables between cards.
   assign cl_sh_status0 = '0;
   assign cl_sh_status1 = '0;
   assign cl_sh_status2 = '0;

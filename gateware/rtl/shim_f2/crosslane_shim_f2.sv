@@ -231,7 +231,7 @@ module crosslane_shim_f2
   assign access_ready = takes_access && m_rx_ready;
   assign completion_ready = !takes_access && m_rx_ready;
   always_ff @(posedge clk) begin
-    // What is offered stays.
+    // An offered TLP stays until it is taken.
     waits <= m_rx_valid && !m_rx_ready;
     was_access <= takes_access;
     if (m_rx_valid && m_rx_ready) begin
@@ -246,8 +246,8 @@ module crosslane_shim_f2
   end
 
   // --- Function-level reset ----------------------------------------------------------------------
-  // What has begun ends first, the access of a register before all: the shell knows no burst that
-  // breaks off.
+  // All that has begun ends first, the access of a register before the rest: the shell knows no burst
+  // that breaks off.
   localparam int unsigned RESET_CLOCKS = 16;
   logic [4:0] clocks;
   logic is_done;

@@ -77,7 +77,7 @@ module crosslane_shim_f2_ocl
   assign takes_read = step == IDLE && !hold && arvalid && !takes_write;
   assign {awready, wready} = {2{takes_write}};
   assign arready = takes_read;
-  // What software writes into the table is the shell's affair: its own is in another BAR.
+  // Writes of software into the table are dropped: the one that it means is the shell's.
   assign is_kept = awaddr[25:16] == '0 && awaddr[15:11] != MSIX_TABLE[15:11] && wstrb != '0;
   assign is_there = araddr[25:16] == '0;
   assign idle = step == IDLE;

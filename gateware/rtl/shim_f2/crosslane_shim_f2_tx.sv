@@ -94,7 +94,7 @@ module crosslane_shim_f2_tx
   logic [15:0][31:0] turned, rest, beat;
   logic [15:0][3:0] enables;
   logic [3:0] offset, offset_kept, last_lane, last_lane_now;
-  logic [3:0] last_be, last_be_now, first_be_now;
+  logic [3:0] last_be, last_be_now;
   logic [7:0] left, left_now;  // beats behind this one
   logic [11:0] last_index;  // of the last double word, from lane 0 of the first beat
   logic begins, is_single;
@@ -105,7 +105,6 @@ module crosslane_shim_f2_tx
   assign last_lane_now = begins ? last_index[3:0] : last_lane;
   assign left_now = begins ? last_index[11:4] : left;
   assign is_single = s_header.length_dw == 11'd1;
-  assign first_be_now = s_header.first_be;
   assign last_be_now = begins ? (is_single ? s_header.first_be : s_header.last_be) : last_be;
 
   always_comb begin
@@ -116,7 +115,7 @@ module crosslane_shim_f2_tx
       if (begins && 4'(n) < offset) enables[n] = '0;
       if (left_now == '0 && 4'(n) > last_lane_now) enables[n] = '0;
       if (left_now == '0 && 4'(n) == last_lane_now) enables[n] = last_be_now;
-      if (begins && 4'(n) == offset) enables[n] = first_be_now;
+      if (begins && 4'(n) == offset) enables[n] = s_header.first_be;
     end
   end
 

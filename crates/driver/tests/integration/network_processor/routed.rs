@@ -127,8 +127,7 @@ fn what_comes_before_its_credit_lets_others_pass() {
     });
 }
 
-/// What is lost is told to the credits whose messages they are, in their order; the next message is
-/// taken.
+/// Losses are told to the credits of the lost messages, in their order; the next message is taken.
 #[test]
 fn losses_of_a_key_are_told_in_order() {
     let stand = Stand::new(&[4], mapped());
