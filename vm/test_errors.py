@@ -50,7 +50,7 @@ def test_a_transfer_ends_when_its_link_has_failed(
 ) -> None:
     [card] = plug("rosta:crosslane", "fpga1")
     machine.run(f"crosslane device bind {card}")
-    # More data than can be moved before the error, in pieces that a busy machine moves in time.
+    # More data than can be moved before the error.
     run = f"crosslane bench write --device vfio:{card} --size 64K --iterations 400000"
     machine.run(f"({run} >/tmp/run 2>&1; echo ended $? >>/tmp/run) &")
     # The transfer has begun: the card has interrupts.

@@ -17,12 +17,10 @@ use crate::files::Where;
 use crate::place_argument::Named;
 use crate::processes::Processes;
 use crate::torus_argument::{TorusArguments, nodes};
-use crate::values::whole;
+use crate::values::{CARD_TIMEOUT, whole};
 
 /// Longest time of an exchange in a lab.
 const TIMEOUT: Picoseconds = Picoseconds::from_secs(1);
-/// Longest time of an exchange on cards: a server may simulate them.
-const CARD_TIMEOUT: Picoseconds = Picoseconds::from_secs(60);
 
 /// Arguments of `bench halo`.
 #[derive(Args, Debug)]

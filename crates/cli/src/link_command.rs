@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::files::Where;
 use crate::place_argument::Named;
 use crate::torus_argument::{TorusArguments, nodes};
-use crate::values::{MAX_TIME, parse_time, whole};
+use crate::values::{CARD_TIMEOUT, MAX_TIME, parse_time, whole};
 
 /// Time of a test in a lab where none is given.
 const LAB_TIME: Picoseconds = Picoseconds::from_us(100);
@@ -24,8 +24,6 @@ const LAB_TIME: Picoseconds = Picoseconds::from_us(100);
 const CARD_TIME: Picoseconds = Picoseconds::from_secs(1);
 /// Time within which links of a lab come up, and data drain.
 const TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
-/// The same of cards: a server may simulate them.
-const CARD_TIMEOUT: Picoseconds = Picoseconds::from_secs(60);
 
 /// Arguments of `bench link`.
 #[derive(Args, Debug)]

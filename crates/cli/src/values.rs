@@ -40,6 +40,10 @@ where
     }
 }
 
+/// A transfer between cards and their host, or over their links, has failed if it takes longer. It
+/// is only for those that nothing else ends: the machine may be busy, and a server simulate cards.
+pub const CARD_TIMEOUT: Picoseconds = Picoseconds::from_secs(60);
+
 /// Longest time of [`parse_time`].
 pub const MAX_TIME: Picoseconds = Picoseconds::from_secs(100);
 

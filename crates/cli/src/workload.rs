@@ -24,7 +24,7 @@ use crate::engine_argument::EngineArguments;
 use crate::error::{Result, usage};
 use crate::files::{Where, output_of};
 use crate::place_argument::{Named, PlaceArguments};
-use crate::values::{one_of, whole};
+use crate::values::{CARD_TIMEOUT, one_of, whole};
 
 /// Most transfers that are posted at once: a quarter of the largest ring.
 pub const MAX_POSTED: u32 = 1 << 14;
@@ -341,7 +341,7 @@ fn parse_transfer_sizes(text: &str) -> Result<SizeRange, String> {
     }
 }
 
-/// A round trip has failed if it takes longer.
+/// A round trip of a lab has failed if it takes longer.
 const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ms(10);
 
 /// `bench write`.
@@ -527,8 +527,10 @@ fn run_on_cards(
     let cards = flows.iter().map(|flow| flow.iter().map(|card| devices[*card].clone()).collect());
     let cards: Vec<Vec<_>> = cards.collect();
     bench.on_cards(&session, (workloads, "sizes"), async |workload| {
+        let mut workload = *workload;
+        workload.options_mut().timeout = CARD_TIMEOUT;
         let measured = workload.run(&cards, &NoObserver).await?;
-        let outcome = WorkloadOutcome::on_cards(*workload, measured);
+        let outcome = WorkloadOutcome::on_cards(workload, measured);
         Ok((format!("{} B", workload.size_bytes()), outcome))
     })
 }
