@@ -216,12 +216,34 @@ async def a_reset_of_the_user_side_loses_what_is_between(dut, period_ps):
 
 @cocotb.test()
 @cocotb.parametrize(period_ps=USER_PERIODS_PS)
+async def a_reset_of_the_user_side_repeats_nothing(dut, period_ps):
+    """A writer that waits for data gets what is sent after the reset, and no old words."""
+    host, user, _, writer = await started(dut, period_ps)
+    for _ in range(8):
+        parts = [host.random.randbytes(host.random.randint(1, 9) * user.bytes) for _ in range(2)]
+        total = sum(map(len, parts))
+        target = host.allocate(total, 4096)
+        await writer.post([Descriptor(target, total)])
+        user.waiting.extend(parts[0])
+        await host.wait(200)
+        await user.reset()
+        await host.wait(200)
+        user.waiting.extend(parts[1])
+        await complete(writer)
+        assert host.load(target, total) == b"".join(parts)
+
+
+@cocotb.test()
+@cocotb.parametrize(period_ps=USER_PERIODS_PS)
 async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
     """In the middle of all activity; no earlier data come out afterwards."""
     host, user, reader, writer = await started(dut, period_ps)
     for _ in range(4):
         user.pause_out = user.pause_in = 0.6
         place = host.allocate(16384, 4096)
+        data = host.random.randbytes(8000)
+        host.store(place + 8192, data)
+        user.taken["h2c"].clear()
         await writer.post([Descriptor(place, 8000)])
         await reader.post([Descriptor(place + 8192, 8000)])
         await host.wait(host.random.randint(100, 600))
@@ -230,6 +252,8 @@ async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
         host.completer.answers.clear()
         while user.resets == resets or dut.user_rst_o.value:
             await RisingEdge(dut.user_clk)
+        # Nor do words of before come out again until the reset has reached the user's side.
+        assert data.startswith(user.taken["h2c"])
         user.pause_out = user.pause_in = 0.0
         await reader.open()
         await writer.open()

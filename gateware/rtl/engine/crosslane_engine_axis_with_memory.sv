@@ -156,14 +156,16 @@ module crosslane_engine_axis_with_memory
     if (rst) time_o <= '0;
   end
 
-  logic stream_rst;
-  crosslane_reset_pair resets (
-      .a_clk  (clk),
-      .a_rst  (rst),
-      .a_rst_o(stream_rst),
-      .b_clk  (user_clk),
-      .b_rst  (user_rst),
-      .b_rst_o(user_rst_o)
+  logic stream_rst, stream_clear, user_clear;
+  crosslane_fifo_resets resets (
+      .a_clk    (clk),
+      .a_rst    (rst),
+      .a_rst_o  (stream_rst),
+      .a_clear_o(stream_clear),
+      .b_clk    (user_clk),
+      .b_rst    (user_rst),
+      .b_rst_o  (user_rst_o),
+      .b_clear_o(user_clear)
   );
 
   // --- Engine ------------------------------------------------------------------------------------
@@ -271,6 +273,9 @@ module crosslane_engine_axis_with_memory
     logic [15:0] tuser;
     logic tlast, tvalid, tready;
     logic [OWN_WIDTH-1:0] crossed;
+    logic is_ready, is_there;
+    assign tready = is_ready && !stream_rst;
+    assign out_valid[n] = is_there && !user_rst_o;
 
     crosslane_stream_out #(
         .DATA_BITS(DATA_BITS),
@@ -300,13 +305,13 @@ module crosslane_engine_axis_with_memory
         .DEPTH(FIFO_DEPTH)
     ) fifo (
         .s_clk  (clk),
-        .s_rst  (stream_rst),
-        .s_valid(tvalid),
-        .s_ready(tready),
+        .s_rst  (stream_clear),
+        .s_valid(tvalid && !stream_rst),
+        .s_ready(is_ready),
         .s_data (OWN_WIDTH'({tuser, tlast, tkeep, tdata})),
         .m_clk  (user_clk),
-        .m_rst  (user_rst_o),
-        .m_valid(out_valid[n]),
+        .m_rst  (user_clear),
+        .m_valid(is_there),
         .m_ready(out_ready[n]),
         .m_data (crossed)
     );
@@ -322,22 +327,25 @@ module crosslane_engine_axis_with_memory
     logic [15:0] tuser;
     logic tlast, tvalid, tready;
     logic [OWN_WIDTH-1:0] crossed;
+    logic is_ready, is_there;
     assign {tuser, tlast, tkeep, tdata} = PACKET_WIDTH'(crossed);
+    assign s_axis_write_tready[n] = is_ready && !user_rst_o;
+    assign tvalid = is_there && !stream_rst;
 
     crosslane_async_fifo #(
         .WIDTH(OWN_WIDTH),
         .DEPTH(FIFO_DEPTH)
     ) fifo (
         .s_clk(user_clk),
-        .s_rst(user_rst_o),
-        .s_valid(s_axis_write_tvalid[n]),
-        .s_ready(s_axis_write_tready[n]),
+        .s_rst(user_clear),
+        .s_valid(s_axis_write_tvalid[n] && !user_rst_o),
+        .s_ready(is_ready),
         .s_data(OWN_WIDTH'({
           s_axis_write_tuser[n], s_axis_write_tlast[n], s_axis_write_tkeep[n], s_axis_write_tdata[n]
         })),
         .m_clk(clk),
-        .m_rst(stream_rst),
-        .m_valid(tvalid),
+        .m_rst(stream_clear),
+        .m_valid(is_there),
         .m_ready(tready),
         .m_data(crossed)
     );

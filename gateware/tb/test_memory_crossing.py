@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_memory_crossing, its guard, and crosslane_memory_halves: an engine's bursts on two
+memories of half the width and another clock, and resets of the engine amidst them.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass, field
+
+import cocotb
+import pytest
+from axi_memory import BOUNDARY, AxiMemory
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly
+from simulate import ALL, SEED, simulate
+
+MEMORY_BYTES = 1 << 20
+MOST_BEATS = 16
+# Periods of the clocks of engine and memory, ps.
+CLOCKS = [(4000, 4000), (4000, 3334), (3334, 10_002), (8000, 3334)]
+OKAY, SLVERR = 0, 2
+
+
+@dataclass
+class Channel:
+    """Beats for a channel that goes to the memory, offered in their order."""
+
+    fields: tuple[str, ...]
+    beats: deque = field(default_factory=deque)
+    is_offered: bool = False
+
+
+class Memories:
+    """The port of one of the two memories, with the names that a memory's bench expects."""
+
+    def __init__(self, dut, prefix: str):
+        self._dut, self._prefix = dut, prefix
+        self.clk, self.rst = dut.memory_clk, dut.memory_rst
+
+    def __dir__(self) -> list[str]:
+        return [name for name in dir(self._dut) if name.startswith(self._prefix)]
+
+    def __getattr__(self, name: str):
+        """A port of the module."""
+        return getattr(self._dut, name)
+
+
+class Bench:
+    """An engine's side with random bursts, and the two memories."""
+
+    def __init__(self, dut, seed: int):
+        self.dut = dut
+        self.random = random.Random(SEED * 1000 + seed)
+        self.bytes = len(dut.s_axi_wdata) // 8
+        # As the engine sees it: what is written for certain.
+        self.content = bytearray(self.random.randbytes(MEMORY_BYTES))
+        self.channels = {
+            "aw": Channel(("awaddr", "awlen")),
+            "w": Channel(("wdata", "wstrb")),
+            "ar": Channel(("araddr", "arlen")),
+        }
+        self.often = 1.0
+        # Of bursts without an answer: address and data of a write, address and bytes of a read.
+        self.writes: deque[tuple[int, bytes]] = deque()
+        self.reads: deque[tuple[int, int]] = deque()
+        self.got = bytearray()
+        self.answers: list[int] = []
+        # Places of bytes that a reset has left as they were before or after a burst.
+        self.unknown: set[int] = set()
+
+    async def start(self, engine_ps: int, memory_ps: int):
+        """Clocks, memories, and a reset of both sides."""
+        dut, half = self.dut, self.bytes // 2
+        for channel in self.channels:
+            getattr(dut, f"s_axi_{channel}valid").value = 0
+        dut.s_axi_bready.value = dut.s_axi_rready.value = 0
+        dut.rst.value = dut.memory_rst.value = 1
+        self.clock = Clock(dut.clk, engine_ps, unit="ps")
+        self.clock.start()
+        Clock(dut.memory_clk, memory_ps, unit="ps").start()
+        self.halves = [bytearray(), bytearray()]
+        for at in range(0, MEMORY_BYTES, half):
+            self.halves[at // half % 2] += self.content[at : at + half]
+        self.memories = [
+            AxiMemory(Memories(dut, name), name, content, self.random, most_beats=MOST_BEATS)
+            for name, content in zip(("low", "high"), self.halves, strict=True)
+        ]
+        await ClockCycles(dut.memory_clk, 20)
+        dut.memory_rst.value = 0
+        await ClockCycles(dut.clk, 20)
+        await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        self.task = cocotb.start_soon(self.run())
+        return self
+
+    def pause(self, how_often: float) -> None:
+        """Both sides pause this often."""
+        self.often = 1.0 - how_often
+        for memory in self.memories:
+            memory.pause(how_often)
+
+    def stored(self) -> bytes:
+        """What the two memories have together."""
+        low, high = self.halves
+        half = self.bytes // 2
+        parts = (
+            memory[at : at + half] for at in range(0, len(low), half) for memory in (low, high)
+        )
+        return b"".join(parts)
+
+    # --- The engine's side -----------------------------------------------------------------------
+    def place(self, is_free) -> tuple[int, int]:
+        """Address and bytes of a burst that no other one under way has to do with."""
+        while True:
+            count = self.random.choice([1, self.bytes, self.random.randint(1, 16 * self.bytes)])
+            at = self.random.randrange(MEMORY_BYTES)
+            block = at // (MOST_BEATS * self.bytes)
+            count = min(count, (block + 1) * MOST_BEATS * self.bytes - at, BOUNDARY - at % BOUNDARY)
+            if is_free(at, count):
+                return at, count
+
+    def is_free(self, at: int, count: int) -> bool:
+        """Whether no burst under way has to do with these bytes."""
+        spans = [(one, len(data)) for one, data in self.writes] + list(self.reads)
+        return all(at + count <= one or one + size <= at for one, size in spans)
+
+    def write(self) -> None:
+        """Puts a burst into the queues."""
+        at, count = self.place(self.is_free)
+        data = self.random.randbytes(count)
+        first = at // self.bytes * self.bytes
+        beats = -(-(at + count - first) // self.bytes)
+        self.writes.append((at, data))
+        self.channels["aw"].beats.append((at, beats - 1))
+        whole = bytes(at - first) + data
+        enabled = ((1 << count) - 1) << (at - first)
+        for beat in range(beats):
+            part = whole[beat * self.bytes : (beat + 1) * self.bytes].ljust(self.bytes, b"\0")
+            mask = enabled >> (beat * self.bytes) & ((1 << self.bytes) - 1)
+            self.channels["w"].beats.append((int.from_bytes(part, "little"), mask))
+
+    def read(self) -> None:
+        """Puts a burst into the queue."""
+        at, count = self.place(lambda at, count: self.is_free(at, count))
+        first = at // self.bytes * self.bytes
+        beats = -(-(at + count - first) // self.bytes)
+        self.reads.append((at, count))
+        self.channels["ar"].beats.append((at, beats - 1))
+
+    async def run(self) -> None:
+        """Drives and samples the engine's side, clock by clock."""
+        dut = self.dut
+        while True:
+            for name, channel in self.channels.items():
+                valid = getattr(dut, f"s_axi_{name}valid")
+                channel.is_offered |= bool(channel.beats) and self.random.random() < self.often
+                valid.value = channel.is_offered
+                for port, value in zip(channel.fields, channel.beats[0] if channel.beats else (),
+                                       strict=False):  # fmt: skip
+                    getattr(dut, f"s_axi_{port}").value = value
+            dut.s_axi_bready.value = self.random.random() < self.often
+            dut.s_axi_rready.value = self.random.random() < self.often
+            await ReadOnly()
+            if not dut.rst.value:
+                self.sample()
+            await FallingEdge(dut.clk)
+
+    def sample(self) -> None:
+        """What both sides agree on in this clock."""
+        dut = self.dut
+        for name, channel in self.channels.items():
+            if channel.is_offered and getattr(dut, f"s_axi_{name}ready").value:
+                channel.beats.popleft()
+                channel.is_offered = False
+        if dut.s_axi_bvalid.value and dut.s_axi_bready.value:
+            self.answers.append(int(dut.s_axi_bresp.value))
+            at, data = self.writes.popleft()
+            if self.answers[-1] == OKAY:
+                self.content[at : at + len(data)] = data
+        if dut.s_axi_rvalid.value and dut.s_axi_rready.value:
+            self.got += int(dut.s_axi_rdata.value).to_bytes(self.bytes, "little")
+            self.answers.append(int(dut.s_axi_rresp.value))
+            if dut.s_axi_rlast.value:
+                at, count = self.reads.popleft()
+                skip = at % self.bytes
+                if self.answers[-1] == OKAY:
+                    assert self.got[skip : skip + count] == self.content[at : at + count]
+                assert len(self.got) == -(-(skip + count) // self.bytes) * self.bytes
+                self.got.clear()
+
+    async def finished(self) -> None:
+        """Waits until all bursts are answered."""
+        for _ in range(20_000):
+            if not self.writes and not self.reads:
+                return
+            await ClockCycles(self.dut.clk, 10)
+        raise AssertionError(f"{len(self.writes)} writes and {len(self.reads)} reads not answered")
+
+    async def reset(self, clocks: int) -> None:
+        """A reset of the engine, which forgets its bursts: their bytes are old ones or new ones."""
+        dut = self.dut
+        await FallingEdge(dut.clk)
+        dut.rst.value = 1
+        for channel in self.channels.values():
+            channel.beats.clear()
+            channel.is_offered = False
+        forgotten, self.writes = self.writes, deque()
+        self.reads.clear()
+        self.got.clear()
+        await ClockCycles(dut.clk, clocks)
+        await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        # Behind a burst of each kind nothing of before is under way.
+        self.settled = [(at, data) for at, data in forgotten]
+        at = self.random.randrange(MEMORY_BYTES // self.bytes) * self.bytes
+        self.writes.append((at, self.content[at : at + 1]))
+        self.channels["aw"].beats.append((at, 0))
+        self.channels["w"].beats.append((0, 0))
+        await self.finished()
+        now = self.stored()
+        for at, data in self.settled:
+            for index, new in enumerate(data):
+                assert now[at + index] in (new, self.content[at + index])
+                self.content[at + index] = now[at + index]
+        wrong = [i for i in range(MEMORY_BYTES) if now[i] != self.content[i]]
+        assert not wrong, (
+            wrong[:4],
+            wrong[-1],
+            len(wrong),
+            [(a, len(d)) for a, d in self.settled],
+            at,
+        )
+
+
+async def made(dut, seed: int, clocks: tuple[int, int]) -> Bench:
+    """A bench that has begun."""
+    return await Bench(dut, seed).start(*clocks)
+
+
+@cocotb.test()
+@cocotb.parametrize(clocks=CLOCKS)
+async def bursts_go_there_and_back(dut, clocks):
+    bench = await made(dut, 1, clocks)
+    for how_often in (0.0, 0.3, 0.7):
+        bench.pause(how_often)
+        for _ in range(60):
+            bench.write() if bench.random.random() < 0.5 else bench.read()
+            await ClockCycles(dut.clk, bench.random.choice([0, 1, 10]) + 1)
+        await bench.finished()
+        assert bench.stored() == bench.content
+    assert set(bench.answers) == {OKAY}
+
+
+@cocotb.test()
+@cocotb.parametrize(clocks=CLOCKS)
+async def a_reset_at_any_time_leaves_the_memory_in_step(dut, clocks):
+    """Bursts that the memory has begun end, and change nothing more but their own bytes."""
+    bench = await made(dut, 2, clocks)
+    for _ in range(25):
+        bench.pause(bench.random.choice([0.0, 0.5]))
+        for _ in range(bench.random.randint(0, 12)):
+            bench.write() if bench.random.random() < 0.6 else bench.read()
+            await ClockCycles(dut.clk, bench.random.choice([0, 0, 7]) + 1)
+        await ClockCycles(dut.clk, bench.random.randint(1, 40))
+        await bench.reset(bench.random.choice([1, 2, 30]))
+    for _ in range(20):
+        bench.write()
+        bench.read()
+    await bench.finished()
+    assert bench.stored() == bench.content
+
+
+@cocotb.test()
+async def the_engines_clock_may_stand_still(dut):
+    """As it does while a slot's reset is held; the reset comes with the clock."""
+    bench = await made(dut, 3, CLOCKS[1])
+    for _ in range(10):
+        for _ in range(8):
+            bench.write()
+            bench.read()
+        await ClockCycles(dut.clk, bench.random.randint(3, 60))
+        bench.clock.stop()
+        await ClockCycles(dut.memory_clk, bench.random.randint(1, 300))
+        bench.clock.start()
+        await bench.reset(20)
+
+
+@cocotb.test()
+async def errors_of_either_memory_are_told(dut):
+    bench = await made(dut, 4, CLOCKS[0])
+    for memory in bench.memories:
+        memory.refuses = lambda _: True
+        for access in (bench.write, bench.read):
+            bench.answers.clear()
+            access()
+            await bench.finished()
+            assert set(bench.answers) == {SLVERR}
+        memory.refuses = None
+
+
+@cocotb.test()
+async def a_beat_each_clock_of_the_slower_side(dut):
+    """Writes and reads at once, 8 KiB each."""
+    bench = await made(dut, 5, CLOCKS[0])
+    beats = 8192 // bench.bytes
+    free = iter(range(0, MEMORY_BYTES, MOST_BEATS * bench.bytes))
+    bench.place = lambda _: (next(free), MOST_BEATS * bench.bytes)
+    for _ in range(beats // MOST_BEATS):
+        bench.write()
+        bench.read()
+    begun = cocotb.utils.get_sim_time("ps")
+    await bench.finished()
+    clocks = (cocotb.utils.get_sim_time("ps") - begun) / CLOCKS[0][0]
+    # The way there and back, and the bench's look at every tenth clock.
+    assert clocks < beats + 60, clocks
+
+
+@pytest.mark.parametrize("bits", [64, 512] if ALL else [512])
+def test_memory_crossing(bits):
+    simulate(__file__, "memory_crossing_halves", {"DATA_BITS": bits})
