@@ -2,11 +2,14 @@
 """A host around the UltraScale+ core of a board's top, or that of Virtex-7."""
 
 from board_rooted_bench import RootedHost
+from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge
 from shim_us_bench import GEN3, GEN3_NAMES, device_model
 
 # Clocks after which a card has answered a function-level reset.
 RESET_CLOCKS = 2000
+# The clock of a memory, as the model of the clock manager passes it on, ps.
+MEMORY_CLOCK_PS = 3334
 
 
 # Ports of the core by another name than that of a card's.
@@ -22,6 +25,9 @@ class BoardHost(RootedHost):
 
     def __init__(self, dut, seed: int = 1):
         super().__init__(dut.board.pcie, NAMES, seed)
+        if hasattr(dut, "sysclk_p"):
+            dut.sysclk_n.value = 0
+            Clock(dut.sysclk_p, MEMORY_CLOCK_PS, unit="ps").start()
 
     def make_device(self):
         """The core's device, with its MSI-X capability as the board's settings have it."""

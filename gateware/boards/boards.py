@@ -290,9 +290,13 @@ def board(name: str, build_id: str = "0" * IDENTITY_DIGITS) -> Board:
         }
         return Board(name, part, properties, DECODERS[core](properties))
     (part,) = (words[words.index("-part") + 1] for words in found if words[0] == "create_project")
-    (core,) = (words[words.index("-name") + 1] for words in found if words[0] == "create_ip")
+    (core,) = (
+        words[words.index("-name") + 1]
+        for words in found
+        if words[0] == "create_ip" and words[-1] == "crosslane_pcie"
+    )
     # A flat list: none of its words has spaces.
-    (settings,) = (words[2].split() for words in found if words[-1].startswith("get_ips "))
+    (settings,) = (words[2].split() for words in found if words[-1] == "get_ips crosslane_pcie")
     pairs = zip(settings[::2], settings[1::2], strict=True)
     properties = {key.removeprefix("CONFIG."): value for key, value in pairs}
     return Board(name, part, properties, DECODERS[core](properties))

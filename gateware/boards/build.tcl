@@ -8,6 +8,10 @@ set threads 4
 source $here/$name/board.tcl
 create_project crosslane_$name $folder/project -part [dict get $board part] -force
 source $here/ip/[dict get $board core].tcl
+if {[dict exists $board memory]} {
+    source $here/ip/[dict get $board memory].tcl
+    source $here/../constraints/scoped.tcl
+}
 
 set sources [glob $here/../rtl/*.sv $here/../rtl/*/*.sv $here/rtl/*.sv $here/$name/*.sv]
 add_files -norecurse $sources

@@ -17,6 +17,7 @@ from engine_host import (
     Channel,
     Descriptor,
     check_identity,
+    complete,
     opened,
     pattern,
     route,
@@ -140,6 +141,42 @@ async def a_reset_forgets_all(dut):
         await writer.post([Descriptor(place, 500)])
         assert (await writer.completed()).completed == 1
         assert machine.load(place, 500) == pattern(0, 0, 500)
+
+
+@cocotb.test(
+    skip="BOARD" in os.environ and not boards.parameters(os.environ["BOARD"]).get("MEMORY")
+)
+async def the_memory_keeps_its_data_over_resets(dut):
+    """Resets amidst transfers with it; what was there before is there afterwards."""
+    machine = await started(dut)
+    seed, count = machine.random, 6000
+    # At both ends of the memory.
+    bits = boards.parameters(machine.board.name)["MEMORY_BITS"]
+    places = [100, (1 << bits) - 9000]
+    contents = [seed.randbytes(count) for _ in places]
+    reader, writer = Channel(machine, "h2c[0]"), Channel(machine, "c2h[0]")
+    scratch = machine.allocate(16384, 4096)
+    for card, data in zip(places, contents, strict=True):
+        await reader.open(card_memory=1)
+        machine.store(scratch, data)
+        await reader.post([Descriptor(scratch, count, card=card)])
+        await complete(reader)
+    for _ in range(6):
+        await reader.open(card_memory=1)
+        await writer.open(card_memory=1)
+        await reader.post([Descriptor(scratch, 8000, card=1 << 20)])
+        await writer.post([Descriptor(scratch + 8192, 8000, card=places[0])])
+        await machine.wait(seed.randint(60, 260))
+        kept = machine.config.read(BAR0, 24)
+        await machine.reset()
+        machine.config.write(BAR0, kept)
+        machine.config.write(COMMAND, b"\x06\x00")
+        for card, data in zip(places, contents, strict=True):
+            await writer.open(card_memory=1)
+            target = machine.allocate(count, 4096)
+            await writer.post([Descriptor(target, count, card=card)])
+            await complete(writer)
+            assert machine.load(target, count) == data
 
 
 @cocotb.test(skip="BOARD" in os.environ and family() != "s7")

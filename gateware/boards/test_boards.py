@@ -35,6 +35,7 @@ BUFFERS |= dict.fromkeys(boards.PCIE4, (128, 32768)) | {boards.PTILE: (1144, 288
 # Bytes of a place in the buffer, if it is larger than a credit's 16 B.
 PLACES = {boards.PTILE: 32}
 BUILD = "0123456789abcdef"
+WITH_MEMORY = ["u50"]
 
 
 def run(name: str, folder: str = "out") -> list[list[str]]:
@@ -115,7 +116,22 @@ def test_a_build_has_every_file_of_its_top(name):
         for path in words[-1].split()
     }
     tops = {path for folder in boards.folders(name) for path in folder.glob("*.sv")}
-    assert added == tops | set(GATEWARE.glob("rtl/**/*.sv")) | {boards.FOLDER / name / "pins.xdc"}
+    crossings = set(GATEWARE.glob("constraints/*.xdc")) if name in WITH_MEMORY else set()
+    pins = {boards.FOLDER / name / "pins.xdc"}
+    assert added == tops | set(GATEWARE.glob("rtl/**/*.sv")) | pins | crossings
+
+
+@pytest.mark.parametrize("name", WITH_MEMORY)
+def test_memory_and_engine_agree(name):
+    """Ports of the vendor's core are on where the top joins them, and the engine has its size."""
+    (words,) = (words for words in run(name) if words[-1] == "get_ips crosslane_hbm")
+    flat = words[2].split()
+    settings = dict(zip(flat[::2], flat[1::2], strict=True))
+    on = {key[-2:] for key, value in settings.items() if "SAXI" in key and value == "true"}
+    text = (boards.FOLDER / name / f"crosslane_{name}_memory.sv").read_text()
+    assert on == set(re.findall(r"\.AXI_(\d\d)_ACLK\(", text))
+    gigabytes = int(settings["CONFIG.USER_HBM_DENSITY"].removesuffix("GB"))
+    assert gigabytes << 30 == 1 << boards.parameters(name)["MEMORY_BITS"]
 
 
 @NAMES

@@ -4,7 +4,9 @@
 // A board's top gives it parameters and pins. `crosslane_pcie` is the vendor's core, made by
 // ip/pcie4_uscale_plus.tcl or ip/pcie4c_uscale_plus.tcl for the board's settings.
 
-module crosslane_board_us #(
+module crosslane_board_us
+  import crosslane_memory_pkg::*;
+#(
     parameter int unsigned LINK_LANES = 16,
     parameter int unsigned DATA_BITS = 512,
     parameter int unsigned RC_TLPS = 4,
@@ -23,18 +25,25 @@ module crosslane_board_us #(
     parameter int unsigned MAX_WRITE = 512,
     parameter int unsigned MAX_READ = 512,
     parameter int unsigned CLOCK_PS = 4000,
-    parameter int unsigned TIMEOUT_CLOCKS = 12500000
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter bit MEMORY = 0,
+    parameter int unsigned MEMORY_BITS = 33
 ) (
-    input  logic                  refclk_p,    // 100 MHz from the slot
-    input  logic                  refclk_n,
-    input  logic                  perst_n,
-    input  logic [LINK_LANES-1:0] pcie_rx_p,
-    input  logic [LINK_LANES-1:0] pcie_rx_n,
-    output logic [LINK_LANES-1:0] pcie_tx_p,
-    output logic [LINK_LANES-1:0] pcie_tx_n,
-    output logic                  link_up,
-    output logic                  bus_master,
-    output logic                  heartbeat    // of the clock
+    input  logic                             refclk_p,    // 100 MHz from the slot
+    input  logic                             refclk_n,
+    input  logic                             perst_n,
+    input  logic            [LINK_LANES-1:0] pcie_rx_p,
+    input  logic            [LINK_LANES-1:0] pcie_rx_n,
+    output logic            [LINK_LANES-1:0] pcie_tx_p,
+    output logic            [LINK_LANES-1:0] pcie_tx_n,
+    output logic                             link_up,
+    output logic                             bus_master,
+    output logic                             heartbeat,   // of the clock
+    // The board's memory, if there is one; else `memory_i` is 0.
+    output logic                             user_clk,
+    output memory_request_t                  memory_o,
+    input  memory_answer_t                   memory_i,
+    output logic                             memory_rst   // what uses it is reset
 );
   localparam int unsigned KEEP_BITS = DATA_BITS / 32;
   localparam bit WIDE = DATA_BITS == 512;
@@ -43,7 +52,7 @@ module crosslane_board_us #(
   localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62;
   localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75;
 
-  logic refclk, refclk_gt, user_clk, user_reset;
+  logic refclk, refclk_gt, user_reset;
 
   // Half of the buffer's outputs goes to the transceivers, the other to the core's logic (PG213).
   IBUFDS_GTE4 #(
@@ -205,7 +214,9 @@ module crosslane_board_us #(
       .MAX_WRITE(MAX_WRITE),
       .MAX_READ(MAX_READ),
       .CLOCK_PS(CLOCK_PS),
-      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
+      .MEMORY(MEMORY),
+      .MEMORY_BITS(MEMORY_BITS)
   ) card (
       .*,
       .clk(user_clk),

@@ -201,6 +201,9 @@ module crosslane_board_v7 #(
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
   ) card (
       .*,
+      .memory_o(),
+      .memory_i('0),
+      .memory_rst(),
       .clk(user_clk),
       .rst(user_reset),
       .pcie_cq_np_req(),

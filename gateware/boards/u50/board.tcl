@@ -12,4 +12,5 @@ set board {
     payload     512
     device      903f
     subsystem   a050
+    memory      hbm
 }

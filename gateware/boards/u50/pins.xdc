@@ -70,6 +70,11 @@ set_property PACKAGE_PIN AF9 [get_ports refclk_p]
 set_property PACKAGE_PIN AF8 [get_ports refclk_n]
 create_clock -name refclk -period 10.000 [get_ports refclk_p]
 
+# 100 MHz: corundum, 1ca0151, fpga/mqnic/Alveo/fpga_100g/fpga_au50.xdc, clk_100mhz_1.
+set_property -dict {PACKAGE_PIN BB18 IOSTANDARD LVDS} [get_ports sysclk_p]
+set_property -dict {PACKAGE_PIN BC18 IOSTANDARD LVDS} [get_ports sysclk_n]
+create_clock -name sysclk -period 10.000 [get_ports sysclk_p]
+
 set_property -dict {PACKAGE_PIN AW27 IOSTANDARD LVCMOS18 PULLUP true} [get_ports perst_n]
 set_false_path -from [get_ports perst_n]
 set_property -dict {PACKAGE_PIN J18 IOSTANDARD LVCMOS18} [get_ports hbm_cattrip]

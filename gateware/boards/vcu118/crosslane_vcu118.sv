@@ -23,6 +23,10 @@ module crosslane_vcu118 #(
       .TIMEOUT_CLOCKS(12500000)
   ) board (
       .*,
+      .user_clk(),
+      .memory_o(),
+      .memory_i('0),
+      .memory_rst(),
       .link_up(led[0]),
       .bus_master(led[1]),
       .heartbeat(led[2])

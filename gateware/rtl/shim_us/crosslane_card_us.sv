@@ -6,6 +6,7 @@
 
 module crosslane_card_us
   import crosslane_pkg::*;
+  import crosslane_memory_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
     // Settings of the hard block: TLPs that may begin in one beat (README.md).
@@ -33,6 +34,9 @@ module crosslane_card_us
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
     parameter bit PUSH = 0,
+    parameter bit MEMORY = 0,  // with COPY as in crosslane_engine
+    parameter int unsigned MEMORY_BITS = 33,
+    parameter bit COPY = 1,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
     localparam int unsigned CQ_USER_BITS = WIDE ? 183 : GEN3 ? 85 : 88,
@@ -77,32 +81,39 @@ module crosslane_card_us
     output logic                    s_axis_cc_tlast,
     output logic [CC_USER_BITS-1:0] s_axis_cc_tuser,
 
-    input  logic        user_lnk_up,
-    input  logic [ 7:0] cfg_bus_number,
-    input  logic [ 1:0] cfg_max_payload,
-    input  logic [ 2:0] cfg_max_read_req,
+    input logic user_lnk_up,
+    input logic [7:0] cfg_bus_number,
+    input logic [1:0] cfg_max_payload,
+    input logic [2:0] cfg_max_read_req,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic [15:0] cfg_function_status,        // of function 0 Bus Master Enable is used
-    input  logic [ 3:0] cfg_interrupt_msix_enable,  // here and below: function 0 is the engine
-    input  logic [ 3:0] cfg_interrupt_msix_mask,
-    input  logic [ 3:0] cfg_flr_in_process,
+    input logic [15:0] cfg_function_status,  // of function 0 Bus Master Enable is used
+    input logic [3:0] cfg_interrupt_msix_enable,  // here and below: function 0 is the engine
+    input logic [3:0] cfg_interrupt_msix_mask,
+    input logic [3:0] cfg_flr_in_process,
     // verilator lint_on UNUSEDSIGNAL
-    output logic [ 3:0] cfg_flr_done,
-    output logic [ 9:0] cfg_mgmt_addr,
-    output logic [ 7:0] cfg_mgmt_function_number,
-    output logic        cfg_mgmt_read,
-    output logic        cfg_mgmt_write,
+    output logic [3:0] cfg_flr_done,
+    output logic [9:0] cfg_mgmt_addr,
+    output logic [7:0] cfg_mgmt_function_number,
+    output logic cfg_mgmt_read,
+    output logic cfg_mgmt_write,
     output logic [31:0] cfg_mgmt_write_data,
-    output logic [ 3:0] cfg_mgmt_byte_enable,
-    output logic        cfg_mgmt_debug_access,
-    input  logic [31:0] cfg_mgmt_read_data,
-    input  logic        cfg_mgmt_read_write_done,
-    input  logic [ 7:0] cfg_fc_ph,
-    input  logic [11:0] cfg_fc_pd,
-    input  logic [ 7:0] cfg_fc_nph,
-    input  logic [ 7:0] cfg_fc_cplh,
-    input  logic [11:0] cfg_fc_cpld,
-    output logic [ 2:0] cfg_fc_sel
+    output logic [3:0] cfg_mgmt_byte_enable,
+    output logic cfg_mgmt_debug_access,
+    input logic [31:0] cfg_mgmt_read_data,
+    input logic cfg_mgmt_read_write_done,
+    input logic [7:0] cfg_fc_ph,
+    input logic [11:0] cfg_fc_pd,
+    input logic [7:0] cfg_fc_nph,
+    input logic [7:0] cfg_fc_cplh,
+    input logic [11:0] cfg_fc_cpld,
+    output logic [2:0] cfg_fc_sel,
+    // The board's memory, if there is one; else `memory_i` is 0.
+    output memory_request_t memory_o,
+    // verilator lint_off UNUSEDSIGNAL
+    input memory_answer_t memory_i,
+    // verilator lint_on UNUSEDSIGNAL
+    // The engine and the memory's port are reset.
+    output logic memory_rst
 );
   logic engine_rst;
   function_t core_function, function_i;
@@ -148,7 +159,32 @@ module crosslane_card_us
         !(rx_valid && rx_discontinued && !rx_is_completion);
   end
 
-  crosslane_card #(
+  // --- The board's memory ------------------------------------------------------------------------
+  logic memory_awvalid, memory_wvalid, memory_wlast, memory_bready, memory_arvalid, memory_rready;
+  logic [MEMORY_BITS-1:0] memory_awaddr, memory_araddr;
+  logic [7:0] memory_awlen, memory_arlen;
+  logic [  DATA_BITS-1:0] memory_wdata;
+  logic [DATA_BITS/8-1:0] memory_wstrb;
+  assign memory_rst = engine_rst;
+  always_comb begin
+    memory_o = '0;
+    if (MEMORY) begin
+      memory_o.awvalid = memory_awvalid;
+      memory_o.awaddr  = MEMORY_ADDRESS_BITS'(memory_awaddr);
+      memory_o.awlen   = memory_awlen;
+      memory_o.wvalid  = memory_wvalid;
+      memory_o.wdata   = MEMORY_DATA_BITS'(memory_wdata);
+      memory_o.wstrb   = (MEMORY_DATA_BITS / 8)'(memory_wstrb);
+      memory_o.wlast   = memory_wlast;
+      memory_o.bready  = memory_bready;
+      memory_o.arvalid = memory_arvalid;
+      memory_o.araddr  = MEMORY_ADDRESS_BITS'(memory_araddr);
+      memory_o.arlen   = memory_arlen;
+      memory_o.rready  = memory_rready;
+    end
+  end
+
+  crosslane_card_with_memory #(
       .DATA_BITS(DATA_BITS),
       .H2C(H2C),
       .C2H(C2H),
@@ -167,7 +203,10 @@ module crosslane_card_us
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .PACKETS(PACKETS),
-      .PUSH(PUSH)
+      .PUSH(PUSH),
+      .MEMORY(MEMORY),
+      .MEMORY_BITS(MEMORY_BITS),
+      .COPY(COPY)
   ) card (
       .clk,
       .rst(engine_rst),
@@ -192,7 +231,57 @@ module crosslane_card_us
       .m_tx_data(tx_data),
       .poisoned_write(),
       .unexpected_completion(),
-      .completion_timeout()
+      .completion_timeout(),
+      .m_memory_awvalid(memory_awvalid),
+      .m_memory_awready(memory_i.awready),
+      .m_memory_awaddr(memory_awaddr),
+      .m_memory_awlen(memory_awlen),
+      .m_memory_awsize(),
+      .m_memory_awburst(),
+      .m_memory_wvalid(memory_wvalid),
+      .m_memory_wready(memory_i.wready),
+      .m_memory_wdata(memory_wdata),
+      .m_memory_wstrb(memory_wstrb),
+      .m_memory_wlast(memory_wlast),
+      .m_memory_bvalid(memory_i.bvalid),
+      .m_memory_bready(memory_bready),
+      .m_memory_bresp(memory_i.bresp),
+      .m_memory_arvalid(memory_arvalid),
+      .m_memory_arready(memory_i.arready),
+      .m_memory_araddr(memory_araddr),
+      .m_memory_arlen(memory_arlen),
+      .m_memory_arsize(),
+      .m_memory_arburst(),
+      .m_memory_rvalid(memory_i.rvalid),
+      .m_memory_rready(memory_rready),
+      .m_memory_rdata(memory_i.rdata[DATA_BITS-1:0]),
+      .m_memory_rresp(memory_i.rresp),
+      .m_memory_rlast(memory_i.rlast),
+      .m_window_awvalid(),
+      .m_window_awready('0),
+      .m_window_awaddr(),
+      .m_window_awlen(),
+      .m_window_awsize(),
+      .m_window_awburst(),
+      .m_window_wvalid(),
+      .m_window_wready('0),
+      .m_window_wdata(),
+      .m_window_wstrb(),
+      .m_window_wlast(),
+      .m_window_bvalid('0),
+      .m_window_bready(),
+      .m_window_bresp('0),
+      .m_window_arvalid(),
+      .m_window_arready('0),
+      .m_window_araddr(),
+      .m_window_arlen(),
+      .m_window_arsize(),
+      .m_window_arburst(),
+      .m_window_rvalid('0),
+      .m_window_rready(),
+      .m_window_rdata('0),
+      .m_window_rresp('0),
+      .m_window_rlast('0)
   );
 
   if (GEN3 && TAGS + 4 * (H2C + C2H + PEER) > 64) begin : g_check

@@ -70,7 +70,10 @@ module two_cards_us #(
         .LANE_WINDOW(65536),
         .TIMEOUT_CLOCKS(5000)
     ) card (
-        .*
+        .*,
+        .memory_o  (),
+        .memory_i  ('0),
+        .memory_rst()
     );
   end
   // verilator lint_on UNUSEDSIGNAL
