@@ -59,7 +59,8 @@ module crosslane_memory_guard #(
     input  logic [             1:0] m_axi_rresp,
     input  logic                    m_axi_rlast
 );
-  typedef logic [$clog2(OUTSTANDING):0] count_t;
+  localparam int unsigned COUNT_BITS = $clog2(OUTSTANDING);
+  typedef logic [COUNT_BITS:0] count_t;
 
   // --- What the memory owes an answer to -------------------------------------------------------
   count_t writes, reads;
@@ -85,13 +86,13 @@ module crosslane_memory_guard #(
   end
 
   // --- Addresses -------------------------------------------------------------------------------
-  logic lengths_ready, length_valid;
+  logic lengths_ready, length_valid, has_write_room, has_read_room;
   logic [7:0] length;
 
-  assign s_axi_awready = (!m_axi_awvalid || m_axi_awready) && !writes[$left(
-      writes
-  )] && lengths_ready && !is_closed;
-  assign s_axi_arready = (!m_axi_arvalid || m_axi_arready) && !reads[$left(reads)] && !is_closed;
+  assign has_write_room = !writes[COUNT_BITS] && lengths_ready;
+  assign has_read_room  = !reads[COUNT_BITS];
+  assign s_axi_awready  = (!m_axi_awvalid || m_axi_awready) && has_write_room && !is_closed;
+  assign s_axi_arready  = (!m_axi_arvalid || m_axi_arready) && has_read_room && !is_closed;
 
   always_ff @(posedge clk) begin
     if (!m_axi_awvalid || m_axi_awready) begin
