@@ -123,16 +123,19 @@ class Bench:
         spans = [(one, len(data)) for one, data in self.writes] + list(self.reads)
         return all(at + count <= one or one + size <= at for one, size in spans)
 
+    def beats(self, at: int, count: int) -> int:
+        """Beats of a burst of these bytes."""
+        return -(-(at % self.bytes + count) // self.bytes)
+
     def write(self) -> None:
         """Puts a burst into the queues."""
         at, count = self.place()
         data = self.random.randbytes(count)
-        first = at // self.bytes * self.bytes
-        beats = -(-(at + count - first) // self.bytes)
+        skip, beats = at % self.bytes, self.beats(at, count)
         self.writes.append((at, data))
         self.channels["aw"].beats.append((at, beats - 1))
-        whole = bytes(at - first) + data
-        enabled = ((1 << count) - 1) << (at - first)
+        whole = bytes(skip) + data
+        enabled = ((1 << count) - 1) << skip
         for beat in range(beats):
             part = whole[beat * self.bytes : (beat + 1) * self.bytes].ljust(self.bytes, b"\0")
             mask = enabled >> (beat * self.bytes) & ((1 << self.bytes) - 1)
@@ -141,10 +144,8 @@ class Bench:
     def read(self) -> None:
         """Puts a burst into the queue."""
         at, count = self.place()
-        first = at // self.bytes * self.bytes
-        beats = -(-(at + count - first) // self.bytes)
         self.reads.append((at, count))
-        self.channels["ar"].beats.append((at, beats - 1))
+        self.channels["ar"].beats.append((at, self.beats(at, count) - 1))
 
     async def run(self) -> None:
         """Drives and samples the engine's side, clock by clock."""
@@ -154,9 +155,9 @@ class Bench:
                 valid = getattr(dut, f"s_axi_{name}valid")
                 channel.is_offered |= bool(channel.beats) and self.random.random() < self.often
                 valid.value = channel.is_offered
-                for port, value in zip(channel.fields, channel.beats[0] if channel.beats else (),
-                                       strict=False):  # fmt: skip
-                    getattr(dut, f"s_axi_{port}").value = value
+                if channel.beats:
+                    for port, value in zip(channel.fields, channel.beats[0], strict=True):
+                        getattr(dut, f"s_axi_{port}").value = value
             dut.s_axi_bready.value = self.random.random() < self.often
             dut.s_axi_rready.value = self.random.random() < self.often
             await ReadOnly()
@@ -184,7 +185,7 @@ class Bench:
                 skip = at % self.bytes
                 if self.answers[-1] == OKAY:
                     assert self.got[skip : skip + count] == self.content[at : at + count]
-                assert len(self.got) == -(-(skip + count) // self.bytes) * self.bytes
+                assert len(self.got) == self.beats(at, count) * self.bytes
                 self.got.clear()
 
     async def finished(self) -> None:

@@ -15,7 +15,7 @@ module crosslane_u50_memory
     output logic            too_hot
 );
   localparam int unsigned DATA_BITS = 512;
-  localparam int unsigned BYTES = DATA_BITS / 8;
+  localparam int unsigned HALF = DATA_BITS / 2;
   localparam int unsigned MEMORY_BITS = 33;
   localparam int unsigned STACK_BITS = MEMORY_BITS - 1;
   localparam logic [2:0] BEAT_OF_32_BYTES = 3'd5;
@@ -72,13 +72,10 @@ module crosslane_u50_memory
   assign too_hot = |temperature_trip;
 
   // --- From the engine to the stacks -------------------------------------------------------------
-  logic awvalid, awready, wvalid, wready, wlast, bvalid, bready;
-  logic arvalid, arready, rvalid, rready, rlast;
-  logic [MEMORY_BITS-1:0] awaddr, araddr;
-  logic [7:0] awlen, arlen;
-  logic [DATA_BITS-1:0] wdata, rdata;
-  logic [BYTES-1:0] wstrb;
-  logic [1:0] bresp, rresp;
+  memory_request_t memory_request;
+  memory_answer_t memory_answer;
+  memory_request_t [1:0] port_request;
+  memory_answer_t [1:0] port_answer;
 
   crosslane_memory_crossing #(
       .DATA_BITS(DATA_BITS),
@@ -86,109 +83,26 @@ module crosslane_u50_memory
   ) crossing (
       .clk,
       .rst,
-      .s_axi_awvalid(request.awvalid),
-      .s_axi_awready(answer.awready),
-      .s_axi_awaddr (request.awaddr[MEMORY_BITS-1:0]),
-      .s_axi_awlen  (request.awlen),
-      .s_axi_wvalid (request.wvalid),
-      .s_axi_wready (answer.wready),
-      .s_axi_wdata  (request.wdata),
-      .s_axi_wstrb  (request.wstrb),
-      .s_axi_bvalid (answer.bvalid),
-      .s_axi_bready (request.bready),
-      .s_axi_bresp  (answer.bresp),
-      .s_axi_arvalid(request.arvalid),
-      .s_axi_arready(answer.arready),
-      .s_axi_araddr (request.araddr[MEMORY_BITS-1:0]),
-      .s_axi_arlen  (request.arlen),
-      .s_axi_rvalid (answer.rvalid),
-      .s_axi_rready (request.rready),
-      .s_axi_rdata  (answer.rdata),
-      .s_axi_rresp  (answer.rresp),
-      .s_axi_rlast  (answer.rlast),
+      .s_request(request),
+      .s_answer (answer),
       .memory_clk,
       .memory_rst,
-      .m_axi_awvalid(awvalid),
-      .m_axi_awready(awready),
-      .m_axi_awaddr (awaddr),
-      .m_axi_awlen  (awlen),
-      .m_axi_wvalid (wvalid),
-      .m_axi_wready (wready),
-      .m_axi_wdata  (wdata),
-      .m_axi_wstrb  (wstrb),
-      .m_axi_wlast  (wlast),
-      .m_axi_bvalid (bvalid),
-      .m_axi_bready (bready),
-      .m_axi_bresp  (bresp),
-      .m_axi_arvalid(arvalid),
-      .m_axi_arready(arready),
-      .m_axi_araddr (araddr),
-      .m_axi_arlen  (arlen),
-      .m_axi_rvalid (rvalid),
-      .m_axi_rready (rready),
-      .m_axi_rdata  (rdata),
-      .m_axi_rresp  (rresp),
-      .m_axi_rlast  (rlast)
+      .m_request(memory_request),
+      .m_answer (memory_answer)
   );
-
-  logic [1:0] port_awvalid, port_awready, port_wvalid, port_wready, port_bvalid, port_bready;
-  logic [1:0] port_arvalid, port_arready, port_rvalid, port_rready, port_rlast;
-  logic [STACK_BITS-1:0] port_awaddr, port_araddr;
-  logic [7:0] port_awlen, port_arlen;
-  logic [1:0][DATA_BITS/2-1:0] port_wdata, port_rdata;
-  logic [1:0][BYTES/2-1:0] port_wstrb;
-  logic [1:0][1:0] port_bresp, port_rresp;
-  logic port_wlast;
-
   crosslane_memory_halves #(
-      .DATA_BITS(DATA_BITS),
-      .ADDRESS_BITS(MEMORY_BITS)
+      .DATA_BITS(DATA_BITS)
   ) halves (
       .clk(memory_clk),
       .rst(memory_rst),
-      .s_axi_awvalid(awvalid),
-      .s_axi_awready(awready),
-      .s_axi_awaddr(awaddr),
-      .s_axi_awlen(awlen),
-      .s_axi_wvalid(wvalid),
-      .s_axi_wready(wready),
-      .s_axi_wdata(wdata),
-      .s_axi_wstrb(wstrb),
-      .s_axi_wlast(wlast),
-      .s_axi_bvalid(bvalid),
-      .s_axi_bready(bready),
-      .s_axi_bresp(bresp),
-      .s_axi_arvalid(arvalid),
-      .s_axi_arready(arready),
-      .s_axi_araddr(araddr),
-      .s_axi_arlen(arlen),
-      .s_axi_rvalid(rvalid),
-      .s_axi_rready(rready),
-      .s_axi_rdata(rdata),
-      .s_axi_rresp(rresp),
-      .s_axi_rlast(rlast),
-      .m_axi_awvalid(port_awvalid),
-      .m_axi_awready(port_awready),
-      .m_axi_awaddr(port_awaddr),
-      .m_axi_awlen(port_awlen),
-      .m_axi_wvalid(port_wvalid),
-      .m_axi_wready(port_wready),
-      .m_axi_wdata(port_wdata),
-      .m_axi_wstrb(port_wstrb),
-      .m_axi_wlast(port_wlast),
-      .m_axi_bvalid(port_bvalid),
-      .m_axi_bready(port_bready),
-      .m_axi_bresp(port_bresp),
-      .m_axi_arvalid(port_arvalid),
-      .m_axi_arready(port_arready),
-      .m_axi_araddr(port_araddr),
-      .m_axi_arlen(port_arlen),
-      .m_axi_rvalid(port_rvalid),
-      .m_axi_rready(port_rready),
-      .m_axi_rdata(port_rdata),
-      .m_axi_rresp(port_rresp),
-      .m_axi_rlast(port_rlast)
+      .s_request(memory_request),
+      .s_answer(memory_answer),
+      .m_request(port_request),
+      .m_answer(port_answer)
   );
+  for (genvar stack = 0; stack < 2; stack++) begin : g_upper
+    assign port_answer[stack].rdata[MEMORY_DATA_BITS-1:HALF] = '0;
+  end
 
   // AXI3: bursts of the engine have 16 beats at most. The upper bit of an address chooses the stack.
   crosslane_hbm hbm (
@@ -214,75 +128,75 @@ module crosslane_u50_memory
       .DRAM_1_STAT_CATTRIP(temperature_trip[1]),
       .AXI_00_ACLK(memory_clk),
       .AXI_00_ARESET_N(!port_resetting[3]),
-      .AXI_00_AWADDR({1'b0, port_awaddr}),
+      .AXI_00_AWADDR({1'b0, port_request[0].awaddr[STACK_BITS-1:0]}),
       .AXI_00_AWBURST(INCREMENTING),
       .AXI_00_AWID('0),
-      .AXI_00_AWLEN(port_awlen[3:0]),
+      .AXI_00_AWLEN(port_request[0].awlen[3:0]),
       .AXI_00_AWSIZE(BEAT_OF_32_BYTES),
-      .AXI_00_AWVALID(port_awvalid[0]),
-      .AXI_00_AWREADY(port_awready[0]),
-      .AXI_00_ARADDR({1'b0, port_araddr}),
+      .AXI_00_AWVALID(port_request[0].awvalid),
+      .AXI_00_AWREADY(port_answer[0].awready),
+      .AXI_00_ARADDR({1'b0, port_request[0].araddr[STACK_BITS-1:0]}),
       .AXI_00_ARBURST(INCREMENTING),
       .AXI_00_ARID('0),
-      .AXI_00_ARLEN(port_arlen[3:0]),
+      .AXI_00_ARLEN(port_request[0].arlen[3:0]),
       .AXI_00_ARSIZE(BEAT_OF_32_BYTES),
-      .AXI_00_ARVALID(port_arvalid[0]),
-      .AXI_00_ARREADY(port_arready[0]),
-      .AXI_00_WDATA(port_wdata[0]),
+      .AXI_00_ARVALID(port_request[0].arvalid),
+      .AXI_00_ARREADY(port_answer[0].arready),
+      .AXI_00_WDATA(port_request[0].wdata[HALF-1:0]),
       .AXI_00_WDATA_PARITY('0),
-      .AXI_00_WSTRB(port_wstrb[0]),
-      .AXI_00_WLAST(port_wlast),
-      .AXI_00_WVALID(port_wvalid[0]),
-      .AXI_00_WREADY(port_wready[0]),
-      .AXI_00_BRESP(port_bresp[0]),
-      .AXI_00_BVALID(port_bvalid[0]),
-      .AXI_00_BREADY(port_bready[0]),
-      .AXI_00_RDATA(port_rdata[0]),
-      .AXI_00_RRESP(port_rresp[0]),
-      .AXI_00_RLAST(port_rlast[0]),
-      .AXI_00_RVALID(port_rvalid[0]),
-      .AXI_00_RREADY(port_rready[0]),
+      .AXI_00_WSTRB(port_request[0].wstrb[HALF/8-1:0]),
+      .AXI_00_WLAST(port_request[0].wlast),
+      .AXI_00_WVALID(port_request[0].wvalid),
+      .AXI_00_WREADY(port_answer[0].wready),
+      .AXI_00_BRESP(port_answer[0].bresp),
+      .AXI_00_BVALID(port_answer[0].bvalid),
+      .AXI_00_BREADY(port_request[0].bready),
+      .AXI_00_RDATA(port_answer[0].rdata[HALF-1:0]),
+      .AXI_00_RRESP(port_answer[0].rresp),
+      .AXI_00_RLAST(port_answer[0].rlast),
+      .AXI_00_RVALID(port_answer[0].rvalid),
+      .AXI_00_RREADY(port_request[0].rready),
       .AXI_16_ACLK(memory_clk),
       .AXI_16_ARESET_N(!port_resetting[3]),
-      .AXI_16_AWADDR({1'b1, port_awaddr}),
+      .AXI_16_AWADDR({1'b1, port_request[1].awaddr[STACK_BITS-1:0]}),
       .AXI_16_AWBURST(INCREMENTING),
       .AXI_16_AWID('0),
-      .AXI_16_AWLEN(port_awlen[3:0]),
+      .AXI_16_AWLEN(port_request[1].awlen[3:0]),
       .AXI_16_AWSIZE(BEAT_OF_32_BYTES),
-      .AXI_16_AWVALID(port_awvalid[1]),
-      .AXI_16_AWREADY(port_awready[1]),
-      .AXI_16_ARADDR({1'b1, port_araddr}),
+      .AXI_16_AWVALID(port_request[1].awvalid),
+      .AXI_16_AWREADY(port_answer[1].awready),
+      .AXI_16_ARADDR({1'b1, port_request[1].araddr[STACK_BITS-1:0]}),
       .AXI_16_ARBURST(INCREMENTING),
       .AXI_16_ARID('0),
-      .AXI_16_ARLEN(port_arlen[3:0]),
+      .AXI_16_ARLEN(port_request[1].arlen[3:0]),
       .AXI_16_ARSIZE(BEAT_OF_32_BYTES),
-      .AXI_16_ARVALID(port_arvalid[1]),
-      .AXI_16_ARREADY(port_arready[1]),
-      .AXI_16_WDATA(port_wdata[1]),
+      .AXI_16_ARVALID(port_request[1].arvalid),
+      .AXI_16_ARREADY(port_answer[1].arready),
+      .AXI_16_WDATA(port_request[1].wdata[HALF-1:0]),
       .AXI_16_WDATA_PARITY('0),
-      .AXI_16_WSTRB(port_wstrb[1]),
-      .AXI_16_WLAST(port_wlast),
-      .AXI_16_WVALID(port_wvalid[1]),
-      .AXI_16_WREADY(port_wready[1]),
-      .AXI_16_BRESP(port_bresp[1]),
-      .AXI_16_BVALID(port_bvalid[1]),
-      .AXI_16_BREADY(port_bready[1]),
-      .AXI_16_RDATA(port_rdata[1]),
-      .AXI_16_RRESP(port_rresp[1]),
-      .AXI_16_RLAST(port_rlast[1]),
-      .AXI_16_RVALID(port_rvalid[1]),
-      .AXI_16_RREADY(port_rready[1])
+      .AXI_16_WSTRB(port_request[1].wstrb[HALF/8-1:0]),
+      .AXI_16_WLAST(port_request[1].wlast),
+      .AXI_16_WVALID(port_request[1].wvalid),
+      .AXI_16_WREADY(port_answer[1].wready),
+      .AXI_16_BRESP(port_answer[1].bresp),
+      .AXI_16_BVALID(port_answer[1].bvalid),
+      .AXI_16_BREADY(port_request[1].bready),
+      .AXI_16_RDATA(port_answer[1].rdata[HALF-1:0]),
+      .AXI_16_RRESP(port_answer[1].rresp),
+      .AXI_16_RLAST(port_answer[1].rlast),
+      .AXI_16_RVALID(port_answer[1].rvalid),
+      .AXI_16_RREADY(port_request[1].rready)
   );
 
   logic unused;
-  assign unused = &{1'b0, port_awlen[7:4], port_arlen[7:4], request};
+  assign unused = &{1'b0, port_request};
 
 `ifndef SYNTHESIS
   always_ff @(posedge memory_clk) begin
     if (!memory_rst) begin
-      assert (!awvalid || awlen[7:4] == '0)
+      assert (!memory_request.awvalid || memory_request.awlen[7:4] == '0)
       else $error("a burst of more than 16 beats");
-      assert (!arvalid || arlen[7:4] == '0)
+      assert (!memory_request.arvalid || memory_request.arlen[7:4] == '0)
       else $error("a burst of more than 16 beats");
     end
   end

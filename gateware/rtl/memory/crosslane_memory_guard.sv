@@ -8,56 +8,20 @@
 // Data go to the memory behind their address. One ID each way; a clock each way for addresses and
 // data, none for answers.
 
-module crosslane_memory_guard #(
-    parameter int unsigned DATA_BITS = 256,
-    parameter int unsigned ADDRESS_BITS = 40,
-    parameter int unsigned OUTSTANDING = 32,  // bursts each way, a power of two
-    localparam int unsigned BYTES = DATA_BITS / 8
+module crosslane_memory_guard
+  import crosslane_memory_pkg::*;
+#(
+    parameter int unsigned OUTSTANDING = 32  // bursts each way, a power of two
 ) (
-    input  logic                    clk,
-    input  logic                    rst,            // of the memory
-    input  logic                    stop,           // what uses it is reset
-    input  logic                    s_axi_awvalid,
-    output logic                    s_axi_awready,
-    input  logic [ADDRESS_BITS-1:0] s_axi_awaddr,
-    input  logic [             7:0] s_axi_awlen,
-    input  logic                    s_axi_wvalid,
-    output logic                    s_axi_wready,
-    input  logic [   DATA_BITS-1:0] s_axi_wdata,
-    input  logic [       BYTES-1:0] s_axi_wstrb,
-    output logic                    s_axi_bvalid,
-    input  logic                    s_axi_bready,
-    output logic [             1:0] s_axi_bresp,
-    input  logic                    s_axi_arvalid,
-    output logic                    s_axi_arready,
-    input  logic [ADDRESS_BITS-1:0] s_axi_araddr,
-    input  logic [             7:0] s_axi_arlen,
-    output logic                    s_axi_rvalid,
-    input  logic                    s_axi_rready,
-    output logic [   DATA_BITS-1:0] s_axi_rdata,
-    output logic [             1:0] s_axi_rresp,
-    output logic                    s_axi_rlast,
-    output logic                    m_axi_awvalid,
-    input  logic                    m_axi_awready,
-    output logic [ADDRESS_BITS-1:0] m_axi_awaddr,
-    output logic [             7:0] m_axi_awlen,
-    output logic                    m_axi_wvalid,
-    input  logic                    m_axi_wready,
-    output logic [   DATA_BITS-1:0] m_axi_wdata,
-    output logic [       BYTES-1:0] m_axi_wstrb,
-    output logic                    m_axi_wlast,
-    input  logic                    m_axi_bvalid,
-    output logic                    m_axi_bready,
-    input  logic [             1:0] m_axi_bresp,
-    output logic                    m_axi_arvalid,
-    input  logic                    m_axi_arready,
-    output logic [ADDRESS_BITS-1:0] m_axi_araddr,
-    output logic [             7:0] m_axi_arlen,
-    input  logic                    m_axi_rvalid,
-    output logic                    m_axi_rready,
-    input  logic [   DATA_BITS-1:0] m_axi_rdata,
-    input  logic [             1:0] m_axi_rresp,
-    input  logic                    m_axi_rlast
+    input  logic            clk,
+    input  logic            rst,        // of the memory
+    input  logic            stop,       // what uses it is reset
+    // verilator lint_off UNUSEDSIGNAL
+    input  memory_request_t s_request,  // its wlast is not looked at
+    // verilator lint_on UNUSEDSIGNAL
+    output memory_answer_t  s_answer,
+    output memory_request_t m_request,
+    input  memory_answer_t  m_answer
 );
   localparam int unsigned COUNT_BITS = $clog2(OUTSTANDING);
   typedef logic [COUNT_BITS:0] count_t;
@@ -68,10 +32,10 @@ module crosslane_memory_guard #(
   logic aw_take, ar_take, b_take, r_take_last;
 
   assign is_closed   = stop || is_ending;
-  assign aw_take     = s_axi_awvalid && s_axi_awready;
-  assign ar_take     = s_axi_arvalid && s_axi_arready;
-  assign b_take      = m_axi_bvalid && m_axi_bready;
-  assign r_take_last = m_axi_rvalid && m_axi_rready && m_axi_rlast;
+  assign aw_take     = s_request.awvalid && s_answer.awready;
+  assign ar_take     = s_request.arvalid && s_answer.arready;
+  assign b_take      = m_answer.bvalid && m_request.bready;
+  assign r_take_last = m_answer.rvalid && m_request.rready && m_answer.rlast;
 
   always_ff @(posedge clk) begin
     writes <= writes + count_t'(aw_take) - count_t'(b_take);
@@ -86,28 +50,28 @@ module crosslane_memory_guard #(
   end
 
   // --- Addresses -------------------------------------------------------------------------------
-  logic lengths_ready, length_valid, has_write_room, has_read_room;
+  logic lengths_ready, length_valid, can_write, can_read;
   logic [7:0] length;
 
-  assign has_write_room = !writes[COUNT_BITS] && lengths_ready;
-  assign has_read_room  = !reads[COUNT_BITS];
-  assign s_axi_awready  = (!m_axi_awvalid || m_axi_awready) && has_write_room && !is_closed;
-  assign s_axi_arready  = (!m_axi_arvalid || m_axi_arready) && has_read_room && !is_closed;
+  assign can_write = !writes[COUNT_BITS] && lengths_ready && !is_closed;
+  assign can_read = !reads[COUNT_BITS] && !is_closed;
+  assign s_answer.awready = (!m_request.awvalid || m_answer.awready) && can_write;
+  assign s_answer.arready = (!m_request.arvalid || m_answer.arready) && can_read;
 
   always_ff @(posedge clk) begin
-    if (!m_axi_awvalid || m_axi_awready) begin
-      m_axi_awvalid <= aw_take;
-      m_axi_awaddr  <= s_axi_awaddr;
-      m_axi_awlen   <= s_axi_awlen;
+    if (!m_request.awvalid || m_answer.awready) begin
+      m_request.awvalid <= aw_take;
+      m_request.awaddr  <= s_request.awaddr;
+      m_request.awlen   <= s_request.awlen;
     end
-    if (!m_axi_arvalid || m_axi_arready) begin
-      m_axi_arvalid <= ar_take;
-      m_axi_araddr  <= s_axi_araddr;
-      m_axi_arlen   <= s_axi_arlen;
+    if (!m_request.arvalid || m_answer.arready) begin
+      m_request.arvalid <= ar_take;
+      m_request.araddr  <= s_request.araddr;
+      m_request.arlen   <= s_request.arlen;
     end
     if (rst) begin
-      m_axi_awvalid <= 1'b0;
-      m_axi_arvalid <= 1'b0;
+      m_request.awvalid <= 1'b0;
+      m_request.arvalid <= 1'b0;
     end
   end
 
@@ -115,9 +79,9 @@ module crosslane_memory_guard #(
   logic moves, w_take, is_last;
   logic [7:0] beat;
 
-  assign moves = !m_axi_wvalid || m_axi_wready;
-  assign s_axi_wready = moves && length_valid && !is_closed;
-  assign w_take = moves && length_valid && (s_axi_wvalid || is_closed);
+  assign moves = !m_request.wvalid || m_answer.wready;
+  assign s_answer.wready = moves && length_valid && !is_closed;
+  assign w_take = moves && length_valid && (s_request.wvalid || is_closed);
   assign is_last = beat == length;
 
   crosslane_fifo #(
@@ -128,7 +92,7 @@ module crosslane_memory_guard #(
       .rst,
       .s_valid(aw_take),
       .s_ready(lengths_ready),
-      .s_data (s_axi_awlen),
+      .s_data (s_request.awlen),
       .m_valid(length_valid),
       .m_ready(w_take && is_last),
       .m_data (length),
@@ -137,25 +101,25 @@ module crosslane_memory_guard #(
 
   always_ff @(posedge clk) begin
     if (moves) begin
-      m_axi_wvalid <= w_take;
-      m_axi_wdata  <= s_axi_wdata;
-      m_axi_wstrb  <= is_closed ? '0 : s_axi_wstrb;
-      m_axi_wlast  <= is_last;
+      m_request.wvalid <= w_take;
+      m_request.wdata  <= s_request.wdata;
+      m_request.wstrb  <= is_closed ? '0 : s_request.wstrb;
+      m_request.wlast  <= is_last;
     end
     if (w_take) beat <= is_last ? '0 : beat + 1'b1;
     if (rst) begin
-      m_axi_wvalid <= 1'b0;
+      m_request.wvalid <= 1'b0;
       beat <= '0;
     end
   end
 
   // --- Answers ---------------------------------------------------------------------------------
-  assign s_axi_bvalid = m_axi_bvalid && !is_closed;
-  assign m_axi_bready = s_axi_bready || is_closed;
-  assign s_axi_bresp  = m_axi_bresp;
-  assign s_axi_rvalid = m_axi_rvalid && !is_closed;
-  assign m_axi_rready = s_axi_rready || is_closed;
-  assign s_axi_rdata  = m_axi_rdata;
-  assign s_axi_rresp  = m_axi_rresp;
-  assign s_axi_rlast  = m_axi_rlast;
+  assign s_answer.bvalid  = m_answer.bvalid && !is_closed;
+  assign m_request.bready = s_request.bready || is_closed;
+  assign s_answer.bresp   = m_answer.bresp;
+  assign s_answer.rvalid  = m_answer.rvalid && !is_closed;
+  assign m_request.rready = s_request.rready || is_closed;
+  assign s_answer.rdata   = m_answer.rdata;
+  assign s_answer.rresp   = m_answer.rresp;
+  assign s_answer.rlast   = m_answer.rlast;
 endmodule

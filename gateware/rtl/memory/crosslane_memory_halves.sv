@@ -3,88 +3,63 @@
 // Two memories as one of twice their width: the lower half of each beat lies in the first, the upper
 // half in the second, at half the address. Both get the same bursts, and are waited for.
 
-module crosslane_memory_halves #(
+module crosslane_memory_halves
+  import crosslane_memory_pkg::*;
+#(
     parameter int unsigned DATA_BITS = 512,  // of both
-    parameter int unsigned ADDRESS_BITS = 33,
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned HALF = DATA_BITS / 2
 ) (
-    input  logic                                 clk,
-    input  logic                                 rst,
-    input  logic                                 s_axi_awvalid,
-    output logic                                 s_axi_awready,
+    input  logic                  clk,
+    input  logic                  rst,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic [ADDRESS_BITS-1:0]              s_axi_awaddr,
+    input  memory_request_t       s_request,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic [             7:0]              s_axi_awlen,
-    input  logic                                 s_axi_wvalid,
-    output logic                                 s_axi_wready,
-    input  logic [   DATA_BITS-1:0]              s_axi_wdata,
-    input  logic [       BYTES-1:0]              s_axi_wstrb,
-    input  logic                                 s_axi_wlast,
-    output logic                                 s_axi_bvalid,
-    input  logic                                 s_axi_bready,
-    output logic [             1:0]              s_axi_bresp,
-    input  logic                                 s_axi_arvalid,
-    output logic                                 s_axi_arready,
+    output memory_answer_t        s_answer,
+    output memory_request_t [1:0] m_request,
     // verilator lint_off UNUSEDSIGNAL
-    input  logic [ADDRESS_BITS-1:0]              s_axi_araddr,
-    // verilator lint_on UNUSEDSIGNAL
-    input  logic [             7:0]              s_axi_arlen,
-    output logic                                 s_axi_rvalid,
-    input  logic                                 s_axi_rready,
-    output logic [   DATA_BITS-1:0]              s_axi_rdata,
-    output logic [             1:0]              s_axi_rresp,
-    output logic                                 s_axi_rlast,
-    output logic [             1:0]              m_axi_awvalid,
-    input  logic [             1:0]              m_axi_awready,
-    output logic [ADDRESS_BITS-2:0]              m_axi_awaddr,   // these two of both
-    output logic [             7:0]              m_axi_awlen,
-    output logic [             1:0]              m_axi_wvalid,
-    input  logic [             1:0]              m_axi_wready,
-    output logic [             1:0][   HALF-1:0] m_axi_wdata,
-    output logic [             1:0][BYTES/2-1:0] m_axi_wstrb,
-    output logic                                 m_axi_wlast,    // of both
-    input  logic [             1:0]              m_axi_bvalid,
-    output logic [             1:0]              m_axi_bready,
-    input  logic [             1:0][        1:0] m_axi_bresp,
-    output logic [             1:0]              m_axi_arvalid,
-    input  logic [             1:0]              m_axi_arready,
-    output logic [ADDRESS_BITS-2:0]              m_axi_araddr,   // these two of both
-    output logic [             7:0]              m_axi_arlen,
-    input  logic [             1:0]              m_axi_rvalid,
-    output logic [             1:0]              m_axi_rready,
-    input  logic [             1:0][   HALF-1:0] m_axi_rdata,
-    input  logic [             1:0][        1:0] m_axi_rresp,
-    // verilator lint_off UNUSEDSIGNAL
-    input  logic [             1:0]              m_axi_rlast     // they are alike
+    input  memory_answer_t  [1:0] m_answer
     // verilator lint_on UNUSEDSIGNAL
 );
   localparam int unsigned LANE_BITS = $clog2(BYTES);
+  typedef logic [MEMORY_ADDRESS_BITS-1:0] address_t;
 
-  // The one that has taken what the other has not.
+  // At half the address, whole beats.
+  function automatic address_t halved(input address_t address);
+    return (address >> LANE_BITS) << (LANE_BITS - 1);
+  endfunction
+
+  // Each has taken what the other has not.
   logic [1:0] has_address, has_data, has_read;
+  logic [1:0] address_ready, data_ready, read_ready;
 
-  assign m_axi_awvalid = {2{s_axi_awvalid}} & ~has_address;
-  assign s_axi_awready = &(has_address | m_axi_awready);
-  assign m_axi_awaddr  = {s_axi_awaddr[ADDRESS_BITS-1:LANE_BITS], (LANE_BITS - 1)'(0)};
-  assign m_axi_awlen   = s_axi_awlen;
-
-  assign m_axi_wvalid  = {2{s_axi_wvalid}} & ~has_data;
-  assign s_axi_wready  = &(has_data | m_axi_wready);
-  assign m_axi_wdata   = s_axi_wdata;
-  assign m_axi_wstrb   = s_axi_wstrb;
-  assign m_axi_wlast   = s_axi_wlast;
-
-  assign m_axi_arvalid = {2{s_axi_arvalid}} & ~has_read;
-  assign s_axi_arready = &(has_read | m_axi_arready);
-  assign m_axi_araddr  = {s_axi_araddr[ADDRESS_BITS-1:LANE_BITS], (LANE_BITS - 1)'(0)};
-  assign m_axi_arlen   = s_axi_arlen;
+  always_comb begin
+    for (int unsigned n = 0; n < 2; n++) begin
+      address_ready[n] = has_address[n] || m_answer[n].awready;
+      data_ready[n] = has_data[n] || m_answer[n].wready;
+      read_ready[n] = has_read[n] || m_answer[n].arready;
+      m_request[n] = '0;
+      m_request[n].awvalid = s_request.awvalid && !has_address[n];
+      m_request[n].awaddr = halved(s_request.awaddr);
+      m_request[n].awlen = s_request.awlen;
+      m_request[n].wvalid = s_request.wvalid && !has_data[n];
+      m_request[n].wdata[HALF-1:0] = s_request.wdata[HALF*n+:HALF];
+      m_request[n].wstrb[BYTES/2-1:0] = s_request.wstrb[BYTES/2*n+:BYTES/2];
+      m_request[n].wlast = s_request.wlast;
+      m_request[n].bready = s_answer.bvalid && s_request.bready;
+      m_request[n].arvalid = s_request.arvalid && !has_read[n];
+      m_request[n].araddr = halved(s_request.araddr);
+      m_request[n].arlen = s_request.arlen;
+      m_request[n].rready = s_answer.rvalid && s_request.rready;
+    end
+  end
 
   always_ff @(posedge clk) begin
-    has_address <= s_axi_awready ? '0 : has_address | (m_axi_awvalid & m_axi_awready);
-    has_data <= s_axi_wready ? '0 : has_data | (m_axi_wvalid & m_axi_wready);
-    has_read <= s_axi_arready ? '0 : has_read | (m_axi_arvalid & m_axi_arready);
+    for (int unsigned n = 0; n < 2; n++) begin
+      has_address[n] <= !(&address_ready) && address_ready[n] && s_request.awvalid;
+      has_data[n] <= !(&data_ready) && data_ready[n] && s_request.wvalid;
+      has_read[n] <= !(&read_ready) && read_ready[n] && s_request.arvalid;
+    end
     if (rst) begin
       has_address <= '0;
       has_data <= '0;
@@ -92,14 +67,16 @@ module crosslane_memory_halves #(
     end
   end
 
-  // The worse of two answers: no error is 0, those of a memory are 2 and 3.
-  assign s_axi_bvalid = &m_axi_bvalid;
-  assign m_axi_bready = {2{s_axi_bvalid && s_axi_bready}};
-  assign s_axi_bresp  = m_axi_bresp[0] | m_axi_bresp[1];
-
-  assign s_axi_rvalid = &m_axi_rvalid;
-  assign m_axi_rready = {2{s_axi_rvalid && s_axi_rready}};
-  assign s_axi_rdata  = m_axi_rdata;
-  assign s_axi_rresp  = m_axi_rresp[0] | m_axi_rresp[1];
-  assign s_axi_rlast  = m_axi_rlast[0];
+  // The worse of two answers: no error is 0, those of a memory are 2 and 3. Both end alike.
+  assign s_answer.awready = &address_ready;
+  assign s_answer.wready = &data_ready;
+  assign s_answer.bvalid = m_answer[0].bvalid && m_answer[1].bvalid;
+  assign s_answer.bresp = m_answer[0].bresp | m_answer[1].bresp;
+  assign s_answer.arready = &read_ready;
+  assign s_answer.rvalid = m_answer[0].rvalid && m_answer[1].rvalid;
+  assign s_answer.rdata = MEMORY_DATA_BITS'({
+    m_answer[1].rdata[HALF-1:0], m_answer[0].rdata[HALF-1:0]
+  });
+  assign s_answer.rresp = m_answer[0].rresp | m_answer[1].rresp;
+  assign s_answer.rlast = m_answer[0].rlast;
 endmodule

@@ -2,7 +2,9 @@
 //
 // Two memories of half the width behind crosslane_memory_crossing and crosslane_memory_halves.
 
-module memory_crossing_halves #(
+module memory_crossing_halves
+  import crosslane_memory_pkg::*;
+#(
     parameter int unsigned DATA_BITS = 512,
     localparam int unsigned BITS = 20,
     localparam int unsigned BYTES = DATA_BITS / 8,
@@ -83,94 +85,106 @@ module memory_crossing_halves #(
     input  logic [          1:0] high_rresp,
     input  logic                 high_rlast
 );
-  logic awvalid, awready, wvalid, wready, wlast, bvalid, bready;
-  logic arvalid, arready, rvalid, rready, rlast;
-  logic [BITS-1:0] awaddr, araddr;
-  logic [7:0] awlen, arlen;
-  logic [DATA_BITS-1:0] wdata, rdata;
-  logic [BYTES-1:0] wstrb;
-  logic [1:0] bresp, rresp;
+  memory_request_t engine_request, request;
+  memory_answer_t engine_answer, answer;
+  memory_request_t [1:0] requests;
+  memory_answer_t  [1:0] answers;
+
+  assign engine_request = '{
+          awvalid: s_axi_awvalid,
+          awaddr: MEMORY_ADDRESS_BITS'(s_axi_awaddr),
+          awlen: s_axi_awlen,
+          wvalid: s_axi_wvalid,
+          wdata: MEMORY_DATA_BITS'(s_axi_wdata),
+          wstrb: (MEMORY_DATA_BITS / 8)'(s_axi_wstrb),
+          wlast: 1'b0,
+          bready: s_axi_bready,
+          arvalid: s_axi_arvalid,
+          araddr: MEMORY_ADDRESS_BITS'(s_axi_araddr),
+          arlen: s_axi_arlen,
+          rready: s_axi_rready
+      };
+  assign s_axi_awready = engine_answer.awready;
+  assign s_axi_wready = engine_answer.wready;
+  assign s_axi_bvalid = engine_answer.bvalid;
+  assign s_axi_bresp = engine_answer.bresp;
+  assign s_axi_arready = engine_answer.arready;
+  assign s_axi_rvalid = engine_answer.rvalid;
+  assign s_axi_rresp = engine_answer.rresp;
+  assign s_axi_rlast = engine_answer.rlast;
+  assign s_axi_rdata = engine_answer.rdata[DATA_BITS-1:0];
 
   crosslane_memory_crossing #(
       .DATA_BITS(DATA_BITS),
       .ADDRESS_BITS(BITS)
   ) crossing (
-      .m_axi_awvalid(awvalid),
-      .m_axi_awready(awready),
-      .m_axi_awaddr (awaddr),
-      .m_axi_awlen  (awlen),
-      .m_axi_wvalid (wvalid),
-      .m_axi_wready (wready),
-      .m_axi_wdata  (wdata),
-      .m_axi_wstrb  (wstrb),
-      .m_axi_wlast  (wlast),
-      .m_axi_bvalid (bvalid),
-      .m_axi_bready (bready),
-      .m_axi_bresp  (bresp),
-      .m_axi_arvalid(arvalid),
-      .m_axi_arready(arready),
-      .m_axi_araddr (araddr),
-      .m_axi_arlen  (arlen),
-      .m_axi_rvalid (rvalid),
-      .m_axi_rready (rready),
-      .m_axi_rdata  (rdata),
-      .m_axi_rresp  (rresp),
-      .m_axi_rlast  (rlast),
-      .*
+      .clk,
+      .rst,
+      .s_request(engine_request),
+      .s_answer (engine_answer),
+      .memory_clk,
+      .memory_rst,
+      .m_request(request),
+      .m_answer (answer)
   );
 
   crosslane_memory_halves #(
-      .DATA_BITS(DATA_BITS),
-      .ADDRESS_BITS(BITS)
+      .DATA_BITS(DATA_BITS)
   ) halves (
       .clk(memory_clk),
       .rst(memory_rst),
-      .s_axi_awvalid(awvalid),
-      .s_axi_awready(awready),
-      .s_axi_awaddr(awaddr),
-      .s_axi_awlen(awlen),
-      .s_axi_wvalid(wvalid),
-      .s_axi_wready(wready),
-      .s_axi_wdata(wdata),
-      .s_axi_wstrb(wstrb),
-      .s_axi_wlast(wlast),
-      .s_axi_bvalid(bvalid),
-      .s_axi_bready(bready),
-      .s_axi_bresp(bresp),
-      .s_axi_arvalid(arvalid),
-      .s_axi_arready(arready),
-      .s_axi_araddr(araddr),
-      .s_axi_arlen(arlen),
-      .s_axi_rvalid(rvalid),
-      .s_axi_rready(rready),
-      .s_axi_rdata(rdata),
-      .s_axi_rresp(rresp),
-      .s_axi_rlast(rlast),
-      .m_axi_awvalid({high_awvalid, low_awvalid}),
-      .m_axi_awready({high_awready, low_awready}),
-      .m_axi_awaddr(low_awaddr),
-      .m_axi_awlen(low_awlen),
-      .m_axi_wvalid({high_wvalid, low_wvalid}),
-      .m_axi_wready({high_wready, low_wready}),
-      .m_axi_wdata({high_wdata, low_wdata}),
-      .m_axi_wstrb({high_wstrb, low_wstrb}),
-      .m_axi_wlast(low_wlast),
-      .m_axi_bvalid({high_bvalid, low_bvalid}),
-      .m_axi_bready({high_bready, low_bready}),
-      .m_axi_bresp({high_bresp, low_bresp}),
-      .m_axi_arvalid({high_arvalid, low_arvalid}),
-      .m_axi_arready({high_arready, low_arready}),
-      .m_axi_araddr(low_araddr),
-      .m_axi_arlen(low_arlen),
-      .m_axi_rvalid({high_rvalid, low_rvalid}),
-      .m_axi_rready({high_rready, low_rready}),
-      .m_axi_rdata({high_rdata, low_rdata}),
-      .m_axi_rresp({high_rresp, low_rresp}),
-      .m_axi_rlast({high_rlast, low_rlast})
+      .s_request(request),
+      .s_answer(answer),
+      .m_request(requests),
+      .m_answer(answers)
   );
 
-  assign {high_awaddr, high_awlen, high_wlast} = {low_awaddr, low_awlen, low_wlast};
-  assign {high_araddr, high_arlen} = {low_araddr, low_arlen};
+  assign low_awvalid = requests[0].awvalid;
+  assign low_awaddr = requests[0].awaddr[BITS-2:0];
+  assign low_awlen = requests[0].awlen;
+  assign low_wvalid = requests[0].wvalid;
+  assign low_wdata = requests[0].wdata[HALF-1:0];
+  assign low_wstrb = requests[0].wstrb[BYTES/2-1:0];
+  assign low_wlast = requests[0].wlast;
+  assign low_bready = requests[0].bready;
+  assign low_arvalid = requests[0].arvalid;
+  assign low_araddr = requests[0].araddr[BITS-2:0];
+  assign low_arlen = requests[0].arlen;
+  assign low_rready = requests[0].rready;
+  assign answers[0] = '{
+          awready: low_awready,
+          wready: low_wready,
+          bvalid: low_bvalid,
+          bresp: low_bresp,
+          arready: low_arready,
+          rvalid: low_rvalid,
+          rdata: MEMORY_DATA_BITS'(low_rdata),
+          rresp: low_rresp,
+          rlast: low_rlast
+      };
+  assign high_awvalid = requests[1].awvalid;
+  assign high_awaddr = requests[1].awaddr[BITS-2:0];
+  assign high_awlen = requests[1].awlen;
+  assign high_wvalid = requests[1].wvalid;
+  assign high_wdata = requests[1].wdata[HALF-1:0];
+  assign high_wstrb = requests[1].wstrb[BYTES/2-1:0];
+  assign high_wlast = requests[1].wlast;
+  assign high_bready = requests[1].bready;
+  assign high_arvalid = requests[1].arvalid;
+  assign high_araddr = requests[1].araddr[BITS-2:0];
+  assign high_arlen = requests[1].arlen;
+  assign high_rready = requests[1].rready;
+  assign answers[1] = '{
+          awready: high_awready,
+          wready: high_wready,
+          bvalid: high_bvalid,
+          bresp: high_bresp,
+          arready: high_arready,
+          rvalid: high_rvalid,
+          rdata: MEMORY_DATA_BITS'(high_rdata),
+          rresp: high_rresp,
+          rlast: high_rlast
+      };
   assign low_awsize = 3'($clog2(BYTES / 2));
   assign {high_awsize, low_arsize, high_arsize} = {3{low_awsize}};
   assign {low_awburst, high_awburst, low_arburst, high_arburst} = {4{2'b01}};
