@@ -13,6 +13,8 @@ from vendor_core import module
 STUBS = boards.FOLDER / "stubs"
 # As the build's script would give it, to the top or to the core.
 BUILD_ID = 0x0123456789ABCDEF
+# Of a memory that is cleared before its first use: a real one takes a second.
+CLEARED_BITS = 16
 
 
 def beside(name: str) -> tuple[Path, ...]:
@@ -45,4 +47,6 @@ def simulate_board(test_file: str, name: str) -> None:
     top = f"crosslane_{name}"
     text = (boards.FOLDER / name / f"{top}.sv").read_text()
     parameters = {"BUILD_ID": f"64'h{BUILD_ID:016x}"} if "BUILD_ID" in text else {}
+    if "CLEARED_BITS" in text:
+        parameters["CLEARED_BITS"] = CLEARED_BITS
     simulate(test_file, top, parameters, environment=environment, beside=beside(name))

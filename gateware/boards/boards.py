@@ -318,7 +318,9 @@ def ports(name: str) -> dict[str, int]:
     text = (FOLDER / name / f"crosslane_{name}.sv").read_text()
     lanes = board(name).core.lanes
     bits = {"": 1, "LINK_LANES-1:0": lanes}
-    found = re.findall(r"^ +(?:in|out)put +logic(?: +\[ *([^\]]+)\])? +(\w+)", text, re.M)
+    found = re.findall(
+        r"^ +(?:input|output|inout) +(?:logic|wire)(?: +\[ *([^\]]+)\])? +(\w+)", text, re.M
+    )
     return {
         port: bits[width] if width in bits else int(width.split(":")[0]) + 1
         for width, port in found

@@ -7,7 +7,7 @@ import boards
 import cocotb
 import pytest
 from board_hosts import family, host
-from board_model import BUILD_ID, simulate_board
+from board_model import BUILD_ID, CLEARED_BITS, simulate_board
 from card_bus import MESSAGE_ADDRESS
 from config_space import BAR0, CAPABILITIES, COMMAND, EXTENDED_CAPABILITIES, SERIAL_NUMBER
 from engine_host import (
@@ -141,6 +141,21 @@ async def a_reset_forgets_all(dut):
         await writer.post([Descriptor(place, 500)])
         assert (await writer.completed()).completed == 1
         assert machine.load(place, 500) == pattern(0, 0, 500)
+
+
+@cocotb.test(skip=os.environ.get("BOARD") != "u250")
+async def the_memory_is_clear_at_first(dut):
+    """The first transfer waits until it is: one with ECC has no valid check bits before. This is
+    the first of the tests that write there, since it keeps its data over their resets."""
+    machine = await started(dut)
+    writer = Channel(machine, "c2h[0]")
+    await writer.open(card_memory=1)
+    target = machine.allocate(4096, 4096)
+    machine.store(target, b"\xff" * 4096)
+    for card in (0, (1 << CLEARED_BITS) - 4096):
+        await writer.post([Descriptor(target, 4096, card=card)])
+        await complete(writer)
+        assert machine.load(target, 4096) == bytes(4096)
 
 
 @cocotb.test(

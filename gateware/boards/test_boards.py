@@ -35,7 +35,8 @@ BUFFERS |= dict.fromkeys(boards.PCIE4, (128, 32768)) | {boards.PTILE: (1144, 288
 # Bytes of a place in the buffer, if it is larger than a credit's 16 B.
 PLACES = {boards.PTILE: 32}
 BUILD = "0123456789abcdef"
-WITH_MEMORY = ["u50"]
+WITH_HBM, WITH_DDR4 = ["u50"], ["u250", "vcu118"]
+WITH_MEMORY = WITH_HBM + WITH_DDR4
 
 
 def run(name: str, folder: str = "out") -> list[list[str]]:
@@ -121,17 +122,39 @@ def test_a_build_has_every_file_of_its_top(name):
     assert added == tops | set(GATEWARE.glob("rtl/**/*.sv")) | pins | crossings
 
 
-@pytest.mark.parametrize("name", WITH_MEMORY)
-def test_memory_and_engine_agree(name):
-    """Ports of the vendor's core are on where the top joins them, and the engine has its size."""
-    (words,) = (words for words in run(name) if words[-1] == "get_ips crosslane_hbm")
+def core_settings(name: str, core: str) -> dict[str, str]:
+    """What a board's build sets of one of the vendor's cores."""
+    (words,) = (words for words in run(name) if words[-1] == f"get_ips {core}")
     flat = words[2].split()
-    settings = dict(zip(flat[::2], flat[1::2], strict=True))
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+@pytest.mark.parametrize("name", WITH_HBM)
+def test_hbm_and_engine_agree(name):
+    """Ports of the vendor's core are on where the top joins them, and the engine has its size."""
+    settings = core_settings(name, "crosslane_hbm")
     on = {key[-2:] for key, value in settings.items() if "SAXI" in key and value == "true"}
     text = (boards.FOLDER / name / f"crosslane_{name}_memory.sv").read_text()
     assert on == set(re.findall(r"\.AXI_(\d\d)_ACLK\(", text))
     gigabytes = int(settings["CONFIG.USER_HBM_DENSITY"].removesuffix("GB"))
     assert gigabytes << 30 == 1 << boards.parameters(name)["MEMORY_BITS"]
+
+
+@pytest.mark.parametrize("name", WITH_DDR4)
+def test_ddr4_and_engine_agree(name):
+    """The core has the engine's size, and the frequency that its pin is said to have."""
+    settings = core_settings(name, f"crosslane_ddr4_{name}")
+    bits, engine = int(settings["CONFIG.C0.DDR4_AxiAddressWidth"]), boards.parameters(name)
+    assert bits == engine["MEMORY_BITS"]
+    text = (boards.FOLDER / name / f"crosslane_{name}_memory.sv").read_text()
+    assert f"localparam int unsigned MEMORY_BITS = {bits};" in text
+    # All of a memory with ECC is cleared.
+    assert re.findall(r"CLEARED_BITS = (\d+)", text) == ([str(bits)] if name == "u250" else [])
+    (period,) = (
+        words[4] for words in run(name) if words[:3] == ["create_clock", "-name", "sysclk"]
+    )
+    assert abs(float(period) * 1000 - int(settings["CONFIG.C0.DDR4_InputClockPeriod"])) < 2
+    assert int(settings["CONFIG.C0.DDR4_AxiDataWidth"]) == engine["DATA_BITS"]
 
 
 @NAMES

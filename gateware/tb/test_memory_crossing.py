@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_memory_crossing, its guard, and crosslane_memory_halves: an engine's bursts on two
-memories of half the width and another clock, and resets of the engine amidst them.
+"""crosslane_memory_crossing, its guard, crosslane_memory_halves and crosslane_memory_clear: an
+engine's bursts on two memories of half the width and another clock, and resets of the engine amidst
+them. With CLEARED_BITS the memory is cleared before, up to there.
 """
 
 import random
@@ -84,6 +85,8 @@ class Bench:
             AxiMemory(MemoryPort(dut, name), name, content, self.random, most_beats=MOST_BEATS)
             for name, content in zip(("low", "high"), self.halves, strict=True)
         ]
+        if cleared := int(dut.CLEARED_BITS.value):
+            self.content[: 1 << cleared] = bytes(1 << cleared)
         await ClockCycles(dut.memory_clk, 20)
         dut.memory_rst.value = 0
         await ClockCycles(dut.clk, 20)
@@ -244,6 +247,16 @@ async def bursts_go_there_and_back(dut, clocks):
 
 
 @cocotb.test()
+async def all_bytes_are_cleared_before_the_first_burst(dut):
+    """And none behind them, whatever the memories pause."""
+    bench = await made(dut, 6, CLOCKS[1])
+    bench.pause(0.3)
+    bench.write()
+    await bench.finished()
+    assert bench.stored() == bench.content
+
+
+@cocotb.test()
 @cocotb.parametrize(clocks=CLOCKS)
 async def a_reset_at_any_time_leaves_the_memory_in_step(dut, clocks):
     """Bursts that the memory has begun end, and change nothing more but their own bytes."""
@@ -296,6 +309,8 @@ async def errors_of_either_memory_are_told(dut):
 async def a_beat_each_clock_of_the_slower_side(dut):
     """Writes and reads at once, 8 KiB each."""
     bench = await made(dut, 5, CLOCKS[0])
+    bench.read()
+    await bench.finished()
     beats = 8192 // bench.bytes
     free = iter(range(0, MEMORY_BYTES, MOST_BEATS * bench.bytes))
     bench.place = lambda: (next(free), MOST_BEATS * bench.bytes)
@@ -309,6 +324,8 @@ async def a_beat_each_clock_of_the_slower_side(dut):
     assert clocks < beats + 60, clocks
 
 
+@pytest.mark.parametrize("cleared", [0, 17])
 @pytest.mark.parametrize("bits", [64, 512] if ALL else [512])
-def test_memory_crossing(bits):
-    simulate(__file__, "memory_crossing_halves", {"DATA_BITS": bits})
+def test_memory_crossing(bits, cleared):
+    settings = {"DATA_BITS": bits, "CLEARED_BITS": cleared}
+    simulate(__file__, "memory_crossing_halves", settings)

@@ -94,9 +94,7 @@ module crosslane_hbm (
   assign apb_complete_1 = time_on == SET_UP;
   assign {DRAM_0_STAT_CATTRIP, DRAM_1_STAT_CATTRIP} = '0;
 
-  hbm_port_model #(
-      .STACK(1'b0)
-  ) port_00 (
+  memory_port_model port_00 (
       .clk(AXI_00_ACLK),
       .reset_n(AXI_00_ARESET_N),
       .is_complete(apb_complete_0),
@@ -127,9 +125,7 @@ module crosslane_hbm (
       .rready(AXI_00_RREADY)
   );
 
-  hbm_port_model #(
-      .STACK(1'b1)
-  ) port_16 (
+  memory_port_model port_16 (
       .clk(AXI_16_ACLK),
       .reset_n(AXI_16_ARESET_N),
       .is_complete(apb_complete_1),
@@ -160,5 +156,12 @@ module crosslane_hbm (
       .rready(AXI_16_RREADY)
   );
 
+  // A port reaches its stack only: the upper bit of an address.
+  always_ff @(posedge AXI_00_ACLK) begin
+    assert (!(AXI_00_AWVALID && AXI_00_AWADDR[32]) && !(AXI_00_ARVALID && AXI_00_ARADDR[32]))
+    else $error("an address of the other stack");
+    assert (!(AXI_16_AWVALID && !AXI_16_AWADDR[32]) && !(AXI_16_ARVALID && !AXI_16_ARADDR[32]))
+    else $error("an address of the other stack");
+  end
 endmodule
 // verilator lint_on UNUSEDSIGNAL

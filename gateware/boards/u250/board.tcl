@@ -12,4 +12,14 @@ set board {
     payload     512
     device      903f
     subsystem   a250
+    memory      ddr4
+    dram {
+        MemoryType      RDIMMs
+        MemoryPart      MTA18ASF2G72PZ-2G3
+        AxiAddressWidth 34
+        TimePeriod      833
+        InputClockPeriod 3332
+        CasLatency      17
+        CasWriteLatency 12
+    }
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Alveo U250 (PCIE4): Gen3 x16, 512 bits at 250 MHz.
+// Alveo U250 (PCIE4): Gen3 x16, 512 bits at 250 MHz, 16 GiB of DDR4 in one of its four channels.
 
-module crosslane_u250 #(
+module crosslane_u250
+  import crosslane_memory_pkg::*;
+#(
     parameter logic [63:0] BUILD_ID = 64'd0,
+    parameter int unsigned CLEARED_BITS = 34,  // of the memory's addresses; less in simulation only
     localparam int unsigned LINK_LANES = 16
 ) (
     input  logic                  refclk_p,
@@ -13,22 +16,50 @@ module crosslane_u250 #(
     input  logic [LINK_LANES-1:0] pcie_rx_n,
     output logic [LINK_LANES-1:0] pcie_tx_p,
     output logic [LINK_LANES-1:0] pcie_tx_n,
-    output logic [           2:0] led
+    output logic [           2:0] led,
+    input  logic                  sysclk_p,
+    input  logic                  sysclk_n,
+    output logic [          16:0] ddr4_adr,
+    output logic [           1:0] ddr4_ba,
+    output logic [           1:0] ddr4_bg,
+    output logic                  ddr4_ck_t,
+    output logic                  ddr4_ck_c,
+    output logic                  ddr4_cke,
+    output logic                  ddr4_cs_n,
+    output logic                  ddr4_act_n,
+    output logic                  ddr4_odt,
+    output logic                  ddr4_parity,
+    output logic                  ddr4_reset_n,
+    inout  wire  [          71:0] ddr4_dq,
+    inout  wire  [          17:0] ddr4_dqs_t,
+    inout  wire  [          17:0] ddr4_dqs_c
 );
+  logic user_clk, memory_rst;
+  memory_request_t memory_o;
+  memory_answer_t  memory_i;
+
   crosslane_board_us #(
       .LINK_LANES(LINK_LANES),
       .DATA_BITS(512),
       .BUILD_ID(BUILD_ID),
       .CLOCK_PS(4000),
-      .TIMEOUT_CLOCKS(12500000)
+      .TIMEOUT_CLOCKS(12500000),
+      .MEMORY(1),
+      .MEMORY_BITS(34)
   ) board (
       .*,
-      .user_clk(),
-      .memory_o(),
-      .memory_i('0),
-      .memory_rst(),
       .link_up(led[0]),
       .bus_master(led[1]),
       .heartbeat(led[2])
+  );
+
+  crosslane_u250_memory #(
+      .CLEARED_BITS(CLEARED_BITS)
+  ) memory (
+      .*,
+      .clk(user_clk),
+      .rst(memory_rst),
+      .request(memory_o),
+      .answer(memory_i)
   );
 endmodule

@@ -12,4 +12,16 @@ set board {
     payload     512
     device      903f
     subsystem   c118
+    memory      ddr4
+    dram {
+        MemoryType      Components
+        MemoryPart      MT40A256M16GE-075E
+        DataWidth       64
+        DataMask        DM_NO_DBI
+        AxiAddressWidth 31
+        TimePeriod      750
+        InputClockPeriod 4000
+        CasLatency      18
+        CasWriteLatency 14
+    }
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Two memories of half the width behind crosslane_memory_crossing and crosslane_memory_halves.
+// Two memories of half the width behind crosslane_memory_crossing and crosslane_memory_halves, with
+// crosslane_memory_clear in between or without.
 
 module memory_crossing_halves
   import crosslane_memory_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 512,
+    parameter int unsigned CLEARED_BITS = 0,  // 0: without
     localparam int unsigned BITS = 20,
     localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned HALF = DATA_BITS / 2
@@ -85,10 +87,11 @@ module memory_crossing_halves
     input  logic [          1:0] high_rresp,
     input  logic                 high_rlast
 );
-  memory_request_t engine_request, request;
-  memory_answer_t engine_answer, answer;
+  memory_request_t engine_request, crossed_request, request;
+  memory_answer_t engine_answer, crossed_answer, answer;
+  logic is_clear;
   memory_request_t [1:0] requests;
-  memory_answer_t  [1:0] answers;
+  memory_answer_t [1:0] answers;
 
   assign engine_request = '{
           awvalid: s_axi_awvalid,
@@ -120,13 +123,32 @@ module memory_crossing_halves
   ) crossing (
       .clk,
       .rst,
-      .s_request(engine_request),
-      .s_answer (engine_answer),
+      .s_request (engine_request),
+      .s_answer  (engine_answer),
       .memory_clk,
-      .memory_rst,
-      .m_request(request),
-      .m_answer (answer)
+      .memory_rst(!is_clear),
+      .m_request (crossed_request),
+      .m_answer  (crossed_answer)
   );
+
+  if (CLEARED_BITS == 0) begin : g_kept
+    assign is_clear = !memory_rst;
+    assign request = crossed_request;
+    assign crossed_answer = answer;
+  end else begin : g_cleared
+    crosslane_memory_clear #(
+        .DATA_BITS(DATA_BITS),
+        .CLEARED_BITS(CLEARED_BITS)
+    ) clear (
+        .clk(memory_clk),
+        .rst(memory_rst),
+        .done(is_clear),
+        .s_request(crossed_request),
+        .s_answer(crossed_answer),
+        .m_request(request),
+        .m_answer(answer)
+    );
+  end
 
   crosslane_memory_halves #(
       .DATA_BITS(DATA_BITS)
