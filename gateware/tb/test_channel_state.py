@@ -35,7 +35,7 @@ class Model:
 
     def reset_counters(self):
         self.bytes = self.tlps = self.first = self.last = 0
-        self.has_first = False
+        self.begun_at, self.has_first = None, False
         self.idle = dict.fromkeys(WAITS, 0)
         self.last_is_due = False
 
@@ -59,8 +59,9 @@ class Model:
         if n.moved_valid:
             self.bytes = (self.bytes + n.moved_bytes) % 2**64
         self.tlps += n.tlp_begun
-        if (n.tlp_begun or n.data_begun) and not self.has_first:
-            self.first, self.has_first = now, True
+        if self.begun_at is not None and not self.has_first:
+            self.first, self.has_first = self.begun_at, True
+        self.begun_at = now if n.tlp_begun or n.data_begun else None
         if self.kind == H2C:
             self.last = now if n.last_event else self.last
         else:

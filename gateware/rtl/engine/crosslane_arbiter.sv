@@ -53,51 +53,48 @@ module crosslane_arbiter
   endfunction
 
   // --- Arbitration ---------------------------------------------------------------------------
-  // Short paths: the choice is gates on `can` behind a register that says who goes before whom,
-  // whether there is one is worked out beside it, and whether the output is free comes in last.
+  // Short paths: the choice is gates on `can` and on registers, who has had the turn and whether
+  // there is one are worked out beside it, and whether the output is free comes in last.
   places_t valid, last, ready, chosen, holder;
   logic is_free, is_within;  // within a TLP, which is the holder's
-  logic [SOURCES-1:0] can, next;
+  logic next_is_answer;
+  // Round robin: those behind the one that had the last turn go first, then the others.
+  logic [SOURCES-1:0] can, in_turn, next, behind;
   logic [SOURCES-1:0][SOURCES-1:0] goes_before;  // [n][m]: m before n
 
   assign valid = {s_valid, s_answer_valid};
-  assign last  = {s_last, s_answer_last};
+  assign last = {s_last, s_answer_last};
+  assign next_is_answer = s_answer_valid && room_i.completion;
 
   always_comb begin
     for (int unsigned n = 0; n < SOURCES; n++) begin
       can[n] = s_valid[n] && has_room(s_header[n].kind, room_i);
     end
+    in_turn = (can & behind) != '0 ? can & behind : can;
     for (int unsigned n = 0; n < SOURCES; n++) begin
-      next[n] = can[n] && (can & goes_before[n]) == '0 && !(s_answer_valid && room_i.completion);
+      for (int unsigned m = 0; m < SOURCES; m++) begin
+        goes_before[n][m] = behind[m] == behind[n] ? m < n : behind[m];
+      end
+      next[n] = can[n] && (can & goes_before[n]) == '0 && !next_is_answer;
     end
   end
 
-  // Round robin: those behind the one that had the last turn go first, then the others.
   always_ff @(posedge clk) begin
-    for (int unsigned taken = 0; taken < SOURCES; taken++) begin
-      if (!is_within && is_free && next[taken]) begin
-        for (int unsigned n = 0; n < SOURCES; n++) begin
-          for (int unsigned m = 0; m < SOURCES; m++) begin
-            goes_before[n][m] <= (m > taken) == (n > taken) ? m < n : m > taken;
-          end
-        end
-      end
-    end
-    if (rst) begin
+    if (!is_within && is_free && can != '0 && !next_is_answer) begin
       for (int unsigned n = 0; n < SOURCES; n++) begin
-        for (int unsigned m = 0; m < SOURCES; m++) goes_before[n][m] <= m < n;
+        behind[n] <= (in_turn & SOURCES'((1 << n) - 1)) != '0;
       end
     end
+    if (rst) behind <= '0;
   end
 
-  assign chosen = is_within ? holder : {next, s_answer_valid && room_i.completion};
+  assign chosen = is_within ? holder : {next, next_is_answer};
   assign is_free = !m_tx_valid || m_tx_ready;
   assign ready = is_free ? chosen : '0;
   assign {s_ready, s_answer_ready} = ready;
 
   logic has_beat, moves, ends;
-  assign has_beat = is_within ? |(valid & holder) :
-                                can != '0 || (s_answer_valid && room_i.completion);
+  assign has_beat = is_within ? |(valid & holder) : can != '0 || next_is_answer;
   assign moves = has_beat && is_free;
   assign ends = |(last & chosen);
 
@@ -118,7 +115,7 @@ module crosslane_arbiter
   logic [DATA_BITS-1:0] data;
 
   always_comb begin
-    header = (s_answer_valid && room_i.completion) ? s_answer_header : '0;
+    header = next_is_answer ? s_answer_header : '0;
     data   = chosen[0] ? s_answer_data : '0;
     for (int unsigned n = 0; n < SOURCES; n++) begin
       if (next[n]) header |= s_header[n];

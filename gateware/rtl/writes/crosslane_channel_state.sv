@@ -103,7 +103,9 @@ module crosslane_channel_state
   // --- Counters ------------------------------------------------------------------------------
   logic [63:0] bytes, first, last;
   logic [31:0] tlps;
-  logic has_first;
+  // Whether a TLP has begun comes late: its time is noted a clock later.
+  logic begun, has_first;
+  logic [63:0] time_before;
   // A write has been passed on whole at the end of the clock of its last beat.
   logic last_event_at;
 
@@ -116,14 +118,17 @@ module crosslane_channel_state
   always_ff @(posedge clk) begin
     if (moved_valid) bytes <= bytes + 64'(moved_bytes);
     if (tlp_begun) tlps <= tlps + 1'b1;
-    if (tlp_begun || data_begun) begin
+    time_before <= time_i;
+    begun <= tlp_begun || data_begun;
+    if (begun) begin
       has_first <= 1'b1;
-      if (!has_first) first <= time_i;
+      if (!has_first) first <= time_before;
     end
     if (last_event_at) last <= time_i;
     if (rst || reset_counters) begin
       bytes <= '0;
       tlps <= '0;
+      begun <= 1'b0;
       has_first <= 1'b0;
       first <= '0;
       last <= '0;

@@ -86,9 +86,9 @@ module crosslane_writer
 
   logic running, busy, fault_valid;
   // After a restart: TLPs begun before are finished, or withdrawn.
-  logic abandon;
+  logic abandon, next_abandon;
   // The link went down while the channel ran: it stops before the next TLP.
-  logic link_lost, link_was_up;
+  logic link_lost, next_lost, link_was_up;
   // For either reason one that is only offered is withdrawn; the one at the output is.
   logic withdraws, drop;
 
@@ -208,7 +208,7 @@ module crosslane_writer
     // Only TLPs step aside. None does in a clock in which it is withdrawn: `move` waits then.
     stage_t held;
     logic [DATA_BITS-1:0] held_data;
-    logic stage_offers;  // the last stage has a TLP: for the arbiter, which takes long
+    logic stage_offers;  // the last stage has a TLP
     logic next_held, shows_stage;  // !is_held, for the wide choices alone
     assign next_held = (is_held ? !taken : m_write_valid && !m_write_ready) &&
                        !(rst || fault_valid || (abandon && drop));
@@ -217,15 +217,21 @@ module crosslane_writer
     assign out_valid = is_held || stage_valid[OUT];
     assign move = !stage_valid[OUT] ||
                   (stage_offers && !is_held && !(stage[OUT].first && withdraws));
-    assign m_write_valid = is_held ? !(held.first && withdraws) :
-                                     stage_offers && !(stage[OUT].first && withdraws);
+    // For the arbiter a register, worked out a clock ahead.
+    logic next_stage_offers, next_withdraws;
+    assign next_withdraws = next_lost || next_abandon;
+    assign next_stage_offers = (move ? stage_valid[OUT-1] && !stage[OUT-1].chunk.fault :
+                                       stage_offers) &&
+                               !(rst || fault_valid || (abandon && drop));
     always_ff @(posedge clk) begin
+      m_write_valid <= next_held ?
+          !((is_held ? held.first : stage[OUT].first) && next_withdraws) :
+          next_stage_offers && !((move ? stage[OUT-1].first : stage[OUT].first) && next_withdraws);
       if (!is_held) begin
         held <= stage[OUT];
         held_data <= feed_data;
       end
-      if (move) stage_offers <= stage_valid[OUT-1] && !stage[OUT-1].chunk.fault;
-      if (rst || fault_valid || (abandon && drop)) stage_offers <= 1'b0;
+      stage_offers <= next_stage_offers;
       is_held <= next_held;
       shows_stage <= !next_held;
     end
@@ -360,7 +366,6 @@ module crosslane_writer
   assign fault_valid = (link_fault || turn_fault || copy_fault) && !complete_valid;
   assign waits_for_work = running && !abandon && !link_lost && is_empty && !done_valid;
 
-  logic next_lost, next_abandon;
   assign next_lost = (link_lost || (link_was_up && !function_i.link_up && running)) &&
                      !(rst || fault_valid || settings.restart);
   assign next_abandon = (settings.restart || (abandon && !drop &&
