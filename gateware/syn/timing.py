@@ -45,10 +45,7 @@ SEEDS = (1, 2, 3)
 
 SYNTHESISE = "synth_ecp5 -top {module} -noiopad -abc9; write_json {netlist}"
 # The target is above what is reached, so that the tool does not stop earlier.
-PLACE = (
-    "--85k --package CABGA756 --speed 8 --out-of-context --freq 125 --timing-allow-fail "
-    "--placer-heap-no-ctrl-set"
-).split()
+PLACE = "--85k --package CABGA756 --speed 8 --out-of-context --freq 125 --timing-allow-fail".split()
 
 # crosslane_engine_axis is this one without its memory.
 AXIS = "crosslane_engine_axis_with_memory"

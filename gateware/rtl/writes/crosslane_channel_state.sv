@@ -116,19 +116,19 @@ module crosslane_channel_state
   end
 
   always_ff @(posedge clk) begin
+    time_before <= time_i;
+    begun <= (tlp_begun || data_begun) && !(rst || reset_counters);
+  end
+
+  always_ff @(posedge clk) begin
     if (moved_valid) bytes <= bytes + 64'(moved_bytes);
     if (tlp_begun) tlps <= tlps + 1'b1;
-    time_before <= time_i;
-    begun <= tlp_begun || data_begun;
-    if (begun) begin
-      has_first <= 1'b1;
-      if (!has_first) first <= time_before;
-    end
+    if (begun) has_first <= 1'b1;
+    if (begun && !has_first) first <= time_before;
     if (last_event_at) last <= time_i;
     if (rst || reset_counters) begin
       bytes <= '0;
       tlps <= '0;
-      begun <= 1'b0;
       has_first <= 1'b0;
       first <= '0;
       last <= '0;
