@@ -248,6 +248,62 @@ module crosslane_engine_axis_with_memory
       .busy()
   );
 
+  // --- From the user circuit ---------------------------------------------------------------------
+  for (genvar n = 0; n < WRITERS; n++) begin : g_in
+    localparam bit OWN_PACKETS = PACKETS && n == 0;
+    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
+    logic [DATA_BITS-1:0] tdata;
+    logic [BYTES-1:0] tkeep;
+    logic [15:0] tuser;
+    logic tlast, tvalid, tready;
+    logic [OWN_WIDTH-1:0] crossed;
+    logic is_ready, is_there;
+    assign {tuser, tlast, tkeep, tdata} = PACKET_WIDTH'(crossed);
+    assign s_axis_write_tready[n] = is_ready && !user_rst_o;
+    assign tvalid = is_there && !stream_rst;
+
+    crosslane_async_fifo #(
+        .WIDTH(OWN_WIDTH),
+        .DEPTH(FIFO_DEPTH)
+    ) fifo (
+        .s_clk(user_clk),
+        .s_rst(user_clear),
+        .s_valid(s_axis_write_tvalid[n] && !user_rst_o),
+        .s_ready(is_ready),
+        .s_data(OWN_WIDTH'({
+          s_axis_write_tuser[n], s_axis_write_tlast[n], s_axis_write_tkeep[n], s_axis_write_tdata[n]
+        })),
+        .m_clk(clk),
+        .m_rst(stream_clear),
+        .m_valid(is_there),
+        .m_ready(tready),
+        .m_data(crossed)
+    );
+
+    // Data in here already belong to a writer and may be part of a TLP that has begun.
+    crosslane_stream_in #(
+        .DATA_BITS (DATA_BITS),
+        .SIZE_BYTES(RING_BYTES),
+        .PACKETS   (OWN_PACKETS)
+    ) stream (
+        .clk,
+        .rst,
+        .s_tdata(tdata),
+        .s_tkeep(tkeep),
+        .s_tlast(tlast),
+        .s_tuser(tuser),
+        .s_tvalid(tvalid),
+        .s_tready(tready),
+        .feed_available(write_available[n]),
+        .feed_move(write_move[n]),
+        .feed_take(write_take[n]),
+        .feed_take_back(write_take_back[n]),
+        .feed_take_bytes(write_take_bytes[n]),
+        .feed_data(write_data[n]),
+        .feed_end(write_end[n])
+    );
+  end
+
   // --- To the user circuit -----------------------------------------------------------------------
   logic [H2C:0][DATA_BITS-1:0] out_data;
   logic [H2C:0][BYTES-1:0] out_keep;
@@ -316,62 +372,6 @@ module crosslane_engine_axis_with_memory
         .m_data (crossed)
     );
     assign {out_user[n], out_last[n], out_keep[n], out_data[n]} = PACKET_WIDTH'(crossed);
-  end
-
-  // --- From the user circuit ---------------------------------------------------------------------
-  for (genvar n = 0; n < WRITERS; n++) begin : g_in
-    localparam bit OWN_PACKETS = PACKETS && n == 0;
-    localparam int unsigned OWN_WIDTH = OWN_PACKETS ? PACKET_WIDTH : WIDTH;
-    logic [DATA_BITS-1:0] tdata;
-    logic [BYTES-1:0] tkeep;
-    logic [15:0] tuser;
-    logic tlast, tvalid, tready;
-    logic [OWN_WIDTH-1:0] crossed;
-    logic is_ready, is_there;
-    assign {tuser, tlast, tkeep, tdata} = PACKET_WIDTH'(crossed);
-    assign s_axis_write_tready[n] = is_ready && !user_rst_o;
-    assign tvalid = is_there && !stream_rst;
-
-    crosslane_async_fifo #(
-        .WIDTH(OWN_WIDTH),
-        .DEPTH(FIFO_DEPTH)
-    ) fifo (
-        .s_clk(user_clk),
-        .s_rst(user_clear),
-        .s_valid(s_axis_write_tvalid[n] && !user_rst_o),
-        .s_ready(is_ready),
-        .s_data(OWN_WIDTH'({
-          s_axis_write_tuser[n], s_axis_write_tlast[n], s_axis_write_tkeep[n], s_axis_write_tdata[n]
-        })),
-        .m_clk(clk),
-        .m_rst(stream_clear),
-        .m_valid(is_there),
-        .m_ready(tready),
-        .m_data(crossed)
-    );
-
-    // Data in here already belong to a writer and may be part of a TLP that has begun.
-    crosslane_stream_in #(
-        .DATA_BITS (DATA_BITS),
-        .SIZE_BYTES(RING_BYTES),
-        .PACKETS   (OWN_PACKETS)
-    ) stream (
-        .clk,
-        .rst,
-        .s_tdata(tdata),
-        .s_tkeep(tkeep),
-        .s_tlast(tlast),
-        .s_tuser(tuser),
-        .s_tvalid(tvalid),
-        .s_tready(tready),
-        .feed_available(write_available[n]),
-        .feed_move(write_move[n]),
-        .feed_take(write_take[n]),
-        .feed_take_back(write_take_back[n]),
-        .feed_take_bytes(write_take_bytes[n]),
-        .feed_data(write_data[n]),
-        .feed_end(write_end[n])
-    );
   end
 
 `ifndef SYNTHESIS
