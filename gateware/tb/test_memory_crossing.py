@@ -309,6 +309,7 @@ async def errors_of_either_memory_are_told(dut):
 async def a_beat_each_clock_of_the_slower_side(dut):
     """Writes and reads at once, 8 KiB each."""
     bench = await made(dut, 5, CLOCKS[0])
+    # Until the memory is open, which may be cleared first.
     bench.read()
     await bench.finished()
     beats = 8192 // bench.bytes
