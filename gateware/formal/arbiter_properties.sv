@@ -126,7 +126,7 @@ module arbiter_properties
       if (s_answer_valid && room_i.completion && !partway[SOURCES]) assert (begins == '0);
       // The turn always has the form: all from an index on.
       assert ((~behind & (~behind + 1'b1)) == '0);
-      assert (arbiter.behind == behind);
+      assert (arbiter.goes_before == goes_before);
       for (int unsigned n = 0; n < SOURCES; n++) begin
         if (can[n] && !partway[n]) assert (8'(passed[n]) + 8'(ahead[n]) <= 8'(SOURCES - 1));
       end

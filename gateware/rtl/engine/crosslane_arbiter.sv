@@ -59,8 +59,9 @@ module crosslane_arbiter
   logic is_free, is_within;  // within a TLP, which is the holder's
   logic next_is_answer;
   // Round robin: those behind the one that had the last turn go first, then the others.
-  logic [SOURCES-1:0] can, in_turn, next, behind;
-  logic [SOURCES-1:0][SOURCES-1:0] goes_before;  // [n][m]: m before n
+  logic [SOURCES-1:0] can, next;
+  // [n][m]: m goes before n. Registers for m < n.
+  logic [SOURCES-1:0][SOURCES-1:0] goes_before, lower_first;
 
   assign valid = {s_valid, s_answer_valid};
   assign last = {s_last, s_answer_last};
@@ -70,22 +71,24 @@ module crosslane_arbiter
     for (int unsigned n = 0; n < SOURCES; n++) begin
       can[n] = s_valid[n] && has_room(s_header[n].kind, room_i);
     end
-    in_turn = (can & behind) != '0 ? can & behind : can;
     for (int unsigned n = 0; n < SOURCES; n++) begin
       for (int unsigned m = 0; m < SOURCES; m++) begin
-        goes_before[n][m] = behind[m] == behind[n] ? m < n : behind[m];
+        goes_before[n][m] = (m < n) ? lower_first[n][m] : (m > n) && !lower_first[m][n];
       end
       next[n] = can[n] && (can & goes_before[n]) == '0 && !next_is_answer;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (!is_within && is_free && can != '0 && !next_is_answer) begin
-      for (int unsigned n = 0; n < SOURCES; n++) begin
-        behind[n] <= (in_turn & SOURCES'((1 << n) - 1)) != '0;
+    for (int unsigned n = 0; n < SOURCES; n++) begin
+      for (int unsigned m = 0; m < SOURCES; m++) begin
+        // Not behind a turn of m or of one up to n.
+        if (!is_within && is_free && next != '0) begin
+          lower_first[n][m] <= m < n && (next & SOURCES'((1 << n) - (1 << m))) == '0;
+        end
+        if (rst) lower_first[n][m] <= m < n;
       end
     end
-    if (rst) behind <= '0;
   end
 
   assign chosen = is_within ? holder : {next, next_is_answer};
