@@ -304,6 +304,7 @@ module crosslane_lanes
       .write_valid(stored),
       .write_data (beat_data),
       .read_enable(read_move),
+      .read_back  ('0),
       .read_data  (feed_data)
   );
 

@@ -204,7 +204,8 @@ module crosslane_memory_read
       .write_data(m_axi_rdata),
       .write_enable(beat_enable),
       .read_enable(feed_move),
-      .read_position(read_position - POSITION_BITS'(feed_take_back)),
+      .read_position,
+      .read_back(feed_take_back),
       .read_data(feed_data)
   );
 

@@ -216,6 +216,7 @@ module crosslane_window_read
       .write_enable(wanted),
       .read_enable(move),
       .read_position,
+      .read_back('0),
       .read_data(m_answer_data)
   );
 

@@ -183,6 +183,7 @@ module crosslane_get_engine
       .write_enable  (ring_write_enable),
       .read_enable,
       .read_position,
+      .read_back     ('0),
       .read_data
   );
 

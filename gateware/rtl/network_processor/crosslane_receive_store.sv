@@ -99,6 +99,7 @@ module crosslane_receive_store
       .write_enable  (enables),
       .read_enable,
       .read_position,
+      .read_back     ('0),
       .read_data
   );
 

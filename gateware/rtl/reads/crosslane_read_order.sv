@@ -73,6 +73,8 @@ module crosslane_read_order
   localparam int unsigned ENTRIES = 1 << TAG_BITS;
   localparam int unsigned DEPTH_BITS = (TAGS > 1) ? $clog2(TAGS) : 1;
   localparam int unsigned ANSWER_BITS = 1 + $bits(answer_t);
+  localparam int unsigned ROOM_BITS = POSITION_BITS + 2;
+  localparam logic signed [ROOM_BITS-1:0] ALL_ROOM = ROOM_BITS'(STAGING_BYTES - MAX_READ);
   // The longest TLP that a consumer may wait for.
   localparam int unsigned MAX_TLP = 1024;
 
@@ -126,22 +128,23 @@ module crosslane_read_order
   logic [DATA_BITS-1:0] ring_write_data;
   logic [BYTES-1:0] ring_write_enable;
   logic [POSITION_BITS-1:0] reserved, taken;
-  logic [POSITION_BITS:0] available, remaining, next_available, used, used_then;  // bytes
+  logic [POSITION_BITS:0] available, next_available;  // bytes
+  // Bytes that are free beside a longest read; below 0 there is no room for one.
+  logic signed [POSITION_BITS+1:0] room, room_then;
   logic [6:0] take_bytes;
 
   assign news = (forget || clear) ? '0 : is_known ? answer.good - told : inline_news;
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
   assign clears = (clear || clearing) && !feed_goes_on;
-  assign remaining = available - (POSITION_BITS + 1)'(take_bytes);
   // A take can come late in the clock: a sum with it is no part of another one.
   assign next_available = clears ? '0 :
       available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
   // 16 bits cannot count all bytes of the largest ring.
   assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
-  assign used_then = used + (POSITION_BITS + 1)'(begin_bytes) - (POSITION_BITS + 1)'(take_bytes);
+  assign room_then = room + ROOM_BITS'(take_bytes);
   assign begin_end = reserved + POSITION_BITS'(begin_bytes);
   // For a next read of any length.
-  assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
+  assign has_room = !giving_up && !room[ROOM_BITS-1];
 
   always_ff @(posedge clk) begin
     // News of none are harmless, and a comparison of them comes late.
@@ -154,13 +157,14 @@ module crosslane_read_order
     taken <= taken + POSITION_BITS'(take_bytes);
     if (giving_up) begin
       reserved <= taken + POSITION_BITS'(available);
-      used <= clears ? '0 : remaining;  // there are no news
+      // There are no news.
+      room <= (clears ? ALL_ROOM : ALL_ROOM + ROOM_BITS'(take_bytes) - ROOM_BITS'(available));
     end else begin
       if (begin_valid) reserved <= begin_end;
       if (inline_taken) reserved <= reserved + POSITION_BITS'(inline_bytes);
       // Both are ready before it is known whether a read begins. Inline data are behind all reads.
-      used <= begin_valid ? used_then : used - (POSITION_BITS + 1)'(take_bytes) +
-              (inline_taken ? (POSITION_BITS + 1)'(inline_bytes) : '0);
+      room <= begin_valid ? room_then - ROOM_BITS'(begin_bytes) :
+              room_then - (inline_taken ? ROOM_BITS'(inline_bytes) : '0);
     end
     if (rst) begin
       arrived_valid <= 1'b0;
@@ -169,7 +173,7 @@ module crosslane_read_order
       available <= '0;
       taken <= '0;
       reserved <= '0;
-      used <= '0;
+      room <= ALL_ROOM;
     end
   end
 
@@ -238,7 +242,8 @@ module crosslane_read_order
       .write_data(ring_write_data),
       .write_enable(ring_write_enable),
       .read_enable(feed_move),
-      .read_position(taken - POSITION_BITS'(feed_take_back)),
+      .read_position(taken),
+      .read_back(feed_take_back),
       .read_data(feed_data)
   );
 
@@ -250,7 +255,7 @@ module crosslane_read_order
     if (!rst) begin
       assert ((POSITION_BITS + 1)'(take_bytes) <= available)
       else $error("more is taken off the feed than is there");
-      assert (used >= available)
+      assert (ALL_ROOM - room >= $signed({1'b0, available}))
       else $error("more is offered than is in use");
     end
   end

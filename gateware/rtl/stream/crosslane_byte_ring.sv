@@ -21,9 +21,10 @@ module crosslane_byte_ring #(
     input  logic [POSITION_BITS-1:0] write_position,
     input  logic [    DATA_BITS-1:0] write_data,
     input  logic [        BYTES-1:0] write_enable,
-    // Read: the window that begins at read_position.
+    // Read: the window that begins read_back bytes ahead of read_position, fewer than BYTES.
     input  logic                     read_enable,     // the pipeline moves on
     input  logic [POSITION_BITS-1:0] read_position,
+    input  logic [              5:0] read_back,
     output logic [    DATA_BITS-1:0] read_data
 );
   localparam int unsigned LANE_BITS = $clog2(BYTES);
@@ -63,8 +64,10 @@ module crosslane_byte_ring #(
     return turned;
   endfunction
 
-  function automatic logic [WORD_BITS-1:0] next_word(input logic [WORD_BITS-1:0] word);
-    return (word & ~WITHIN) | ((word + 1'b1) & WITHIN);
+  // The word `step` words further, 1 or -1.
+  function automatic logic [WORD_BITS-1:0] word_at(input logic [WORD_BITS-1:0] word,
+                                                   input logic [WORD_BITS-1:0] step);
+    return (word & ~WITHIN) | ((word + step) & WITHIN);
   endfunction
 
   // --- Write ---------------------------------------------------------------------------------
@@ -89,11 +92,17 @@ module crosslane_byte_ring #(
     end
   end
 
-  logic [WORD_BITS-1:0] write_word, write_next_word, read_word, read_next_word;
+  logic [WORD_BITS-1:0] write_word, write_next_word, read_word, read_next_word, word;
+  logic is_before;  // the window begins in the word before that of read_position
+  amount_t read_lane;
   assign write_word = write_position_2[POSITION_BITS-1:LANE_BITS];
-  assign write_next_word = next_word(write_word);
-  assign read_word = read_position[POSITION_BITS-1:LANE_BITS];
-  assign read_next_word = next_word(read_word);
+  assign write_next_word = word_at(write_word, WORD_BITS'(1));
+  // No sum waits for another one.
+  assign word = read_position[POSITION_BITS-1:LANE_BITS];
+  assign is_before = read_position[LANE_BITS-1:0] < LANE_BITS'(read_back);
+  assign read_lane = read_position[LANE_BITS-1:0] - LANE_BITS'(read_back);
+  assign read_word = is_before ? word_at(word, '1) : word;
+  assign read_next_word = is_before ? word : word_at(word, WORD_BITS'(1));
 
   // --- Banks ---------------------------------------------------------------------------------
   logic [DATA_BITS-1:0] banks;
@@ -107,7 +116,7 @@ module crosslane_byte_ring #(
     // verilator lint_off CMPCONST
     assign write_at = (LANE_BITS'(bank) < write_position_2[LANE_BITS-1:0]) ?
                       write_next_word : write_word;
-    assign read_at = (LANE_BITS'(bank) < read_position[LANE_BITS-1:0]) ? read_next_word : read_word;
+    assign read_at = (LANE_BITS'(bank) < read_lane) ? read_next_word : read_word;
     // verilator lint_on CMPCONST
     always_ff @(posedge clk) begin
       if (write_enable_2[bank]) memory[write_at] <= write_data_2[8*bank+:8];
@@ -123,7 +132,7 @@ module crosslane_byte_ring #(
 
   always_ff @(posedge clk) begin
     if (read_enable) begin
-      read_amount_1 <= -read_position[LANE_BITS-1:0];
+      read_amount_1 <= -read_lane;
       read_data_2 <= rotate_up(banks, read_amount_1, 0, LOW_BITS);
       read_amount_2 <= read_amount_1;
       read_data <= rotate_up(read_data_2, read_amount_2, LOW_BITS, LANE_BITS);
@@ -135,6 +144,12 @@ module crosslane_byte_ring #(
           RINGS
       )) begin : g_size
     $error("SIZE_BYTES and RINGS are powers of two, and a ring has two beats or more");
+  end
+  always_ff @(posedge clk) begin
+    if (!rst && read_enable) begin
+      assert (32'(read_back) < BYTES)
+      else $error("the window begins too far ahead");
+    end
   end
 `endif
 endmodule

@@ -120,7 +120,8 @@ module crosslane_stream_in
       .write_data(s_tdata),
       .write_enable(s_tkeep),
       .read_enable(feed_move),
-      .read_position(head - POSITION_BITS'(feed_take_back)),
+      .read_position(head),
+      .read_back(feed_take_back),
       .read_data(feed_data)
   );
 
