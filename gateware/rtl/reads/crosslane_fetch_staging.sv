@@ -87,15 +87,17 @@ module crosslane_fetch_staging
   logic parity, has_oldest, is_known, is_done;
   logic [ROW_BITS:0] begin_rows;
 
-  // The fetcher that is looked at next, and its head, are known a clock before.
+  // The fetcher that is looked at next, its head, and whether it has one are known a clock before.
+  // (Of a fetch that begins in that clock nothing is to be done yet.)
   logic [FETCHER_BITS-1:0] looked_next;
   logic [LIST_BITS-1:0] head;
+  logic [LIST_BITS:0] next_head;
   assign looked_next = (32'(looked_at) == FETCHERS - 1) ? '0 : looked_at + 1'b1;
   assign oldest = fetches[{looked_at, head}];
   assign oldest_tag = TAG_BITS'({looked_at, oldest.tag});
   assign oldest_use = oldest.number;
   assign {parity, answer} = answers[{looked_at, oldest.tag}];
-  assign has_oldest = heads[looked_at] != tails[looked_at];
+  assign next_head = heads[looked_next] + (LIST_BITS + 1)'(FETCHERS == 1 && is_done);
   assign is_known = has_oldest && parity == oldest.number[0] && !giving_up[looked_at];
   assign done_valid = is_known && answer.whole;
   assign failed = is_known && answer.error != '0 && offered[looked_at] == '0;
@@ -106,11 +108,12 @@ module crosslane_fetch_staging
 
   assign begin_rows = (ROW_BITS + 1)'(begin_bytes / DESCRIPTOR_BYTES);
   assign begin_end = POSITION_BITS'({reserved[begin_fetcher] + begin_rows[ROW_BITS-1:0], 5'd0});
-  assign has_room = ~(giving_up | has_failed | forget);
+  assign has_room = ~(giving_up | has_failed);
 
   always_ff @(posedge clk) begin
     looked_at <= looked_next;
-    head <= heads[looked_next][LIST_BITS-1:0] + LIST_BITS'(FETCHERS == 1 && is_done);
+    head <= next_head[LIST_BITS-1:0];
+    has_oldest <= next_head != tails[looked_next];
     if (known_valid && 32'(known_tag) < FETCHERS * FETCH_TAGS) begin
       answers[(FETCHER_BITS+LIST_BITS)'(known_tag)] <= {known_parity, known_answer};
     end
@@ -133,6 +136,7 @@ module crosslane_fetch_staging
     if (rst) begin
       looked_at <= '0;
       head <= '0;
+      has_oldest <= 1'b0;
       heads <= '0;
       tails <= '0;
       has_failed <= '0;
@@ -203,4 +207,12 @@ module crosslane_fetch_staging
     end
   end
 
+`ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst) begin
+      assert (!begin_valid || !forget[begin_fetcher])
+      else $error("a fetch begins as its fetcher forgets all of them");
+    end
+  end
+`endif
 endmodule

@@ -34,15 +34,15 @@ module crosslane_read_faults
   typedef enum logic [1:0] {
     IDLE,
     LOOK_UP,
-    ADD,
+    FOUND,
     SHOW
   } step_e;
 
   (* ram_style = "block" *) logic [63:0] addresses[1 << TAG_BITS];
-  logic [63:0] address;
+  logic [63:0] address, found;
   logic [TAG_BITS-1:0] tag;
   logic [12:0] good;
-  logic [REQUESTERS-1:0] requester;
+  logic [REQUESTERS-1:0] requester, was_forgotten;
   step_e step;
 
   always_ff @(posedge clk) begin
@@ -66,7 +66,9 @@ module crosslane_read_faults
                         (comes & REQUESTERS'((1 << n) - 1)) == '0;
     end
   end
-  assign fault_valid = (step == SHOW) ? requester : '0;
+  assign fault_valid   = (step == SHOW) ? requester : '0;
+  // Block memory has its output late in the clock: added to behind a register.
+  assign fault_address = found + 64'(good);
 
   always_ff @(posedge clk) begin
     unique case (step)
@@ -77,15 +79,16 @@ module crosslane_read_faults
         requester <= failed_ready;
         if (failed_ready != '0) step <= LOOK_UP;
       end
-      LOOK_UP: step <= ADD;
-      ADD: begin
-        fault_address <= address + 64'(good);
-        step <= SHOW;
+      LOOK_UP: step <= FOUND;
+      FOUND: begin
+        found <= address;
+        step  <= SHOW;
       end
       SHOW: if (requester >> H2C != '0) step <= IDLE;
     endcase
-    if (rst || (step != IDLE && (requester & forget) != '0)) step <= IDLE;
-    if (step == IDLE && (failed_ready & forget) != '0) step <= IDLE;
+    // One that was taken as its requester forgot it is let go a clock later.
+    was_forgotten <= forget;
+    if (rst || (step != IDLE && (requester & (forget | was_forgotten)) != '0)) step <= IDLE;
   end
 
 endmodule
