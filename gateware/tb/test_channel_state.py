@@ -37,6 +37,8 @@ class Model:
         self.bytes = self.tlps = self.first = self.last = 0
         self.begun_at, self.has_first = None, False
         self.idle = dict.fromkeys(WAITS, 0)
+        # They count a clock later.
+        self.tlp_is_due, self.waits = 0, dict.fromkeys(WAITS, 0)
         self.last_is_due = False
 
     def clock(self, n, settings, now):
@@ -58,7 +60,8 @@ class Model:
             self.restart()
         if n.moved_valid:
             self.bytes = (self.bytes + n.moved_bytes) % 2**64
-        self.tlps += n.tlp_begun
+        self.tlps += self.tlp_is_due
+        self.tlp_is_due = n.tlp_begun
         if self.begun_at is not None and not self.has_first:
             self.first, self.has_first = self.begun_at, True
         self.begun_at = now if n.tlp_begun or n.data_begun else None
@@ -68,7 +71,8 @@ class Model:
             self.last = now if self.last_is_due else self.last
             self.last_is_due = n.last_event
         for wait in COUNTED[self.kind]:
-            self.idle[wait] += getattr(n, f"wait_{wait}")
+            self.idle[wait] += self.waits[wait]
+            self.waits[wait] = getattr(n, f"wait_{wait}")
         if n.reset_counters:
             last_is_due = self.last_is_due
             self.reset_counters()
@@ -79,9 +83,7 @@ class Model:
         stopped = self.error != 0
         state = STOPPED if stopped else RUNNING if settings["run"] or n.busy else IDLE
         assert int(dut.stopped.value) == stopped
-        assert int(dut.running.value) == (
-            settings["run"] and not stopped and not settings["restart"]
-        )
+        assert int(dut.running.value) == (settings["run"] and not stopped)
         assert (r.state, r.error, r.error_address) == (state, self.error, self.error_address)
         assert r.completed == self.completed
         assert r.stopped_at == (self.stopped_at if stopped else n.moved)
@@ -139,11 +141,12 @@ async def all_that_may_happen(dut):
     for _ in range(6000):
         inputs = Inputs(seed)
         run = run ^ (seed.random() < 0.02)
+        restart = seed.random() < (0.05 if model.error else 0.002)
         settings = {
-            "run": int(run),
+            "run": int(run and not restart),
             "status_enable": int(seed.random() < 0.8),
             "interrupt_enable": int(seed.random() < 0.8),
-            "restart": int(seed.random() < (0.05 if model.error else 0.002)),
+            "restart": int(restart),
         }
         now += 1
         dut.time_i.value = now

@@ -147,6 +147,7 @@ module crosslane_network_card
       .m_answer_data(answer_data),
       .access_valid,
       .access_write,
+      .access_reads(),
       .access_address,
       .access_data,
       .access_wait(1'b0),

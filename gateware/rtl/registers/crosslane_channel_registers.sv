@@ -27,8 +27,16 @@ module crosslane_channel_registers
   crosslane_channel_block_pkg::in_t in;
   crosslane_channel_block_pkg::out_t out;
   crosslane_channel_block_pkg::accessed_t accessed;
-  logic restart;
+  logic restart, run;
   assign restart = out.control.restart.value;
+
+  // As the register has it, and 0 in the clock of `restart`, which many wait for.
+  always_ff @(posedge clk) begin
+    if (access_valid && access_write && access_address == '0) begin
+      run <= access_data[0] && !access_data[31];
+    end
+    if (rst) run <= 1'b0;
+  end
 
   crosslane_channel_block #(
       .IS_PEER(KIND == KIND_PEER),
@@ -86,7 +94,7 @@ module crosslane_channel_registers
   end
   always_comb begin
     settings = '0;
-    settings.run = out.control.run.value && !restart;
+    settings.run = run;
     settings.source = source_e'(out.control.source.value);
     settings.interrupt_enable = out.control.interrupt_enable.value;
     settings.status_enable = out.control.status_enable.value;

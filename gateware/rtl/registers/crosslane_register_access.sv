@@ -44,6 +44,7 @@ module crosslane_register_access
     // Accesses, of double words of BAR 0.
     output logic access_valid,
     output logic access_write,
+    output logic access_reads,  // valid, and not a write
     output logic [15:2] access_address,
     output logic [31:0] access_data,
     input logic access_wait,  // this one is held for another clock
@@ -106,6 +107,7 @@ module crosslane_register_access
     end
     if (is_free) begin
       access_valid   <= 1'b0;
+      access_reads   <= 1'b0;
       access_write   <= !is_read;
       access_address <= {address[15:3], address[2] || step == READS};
       access_data    <= s_request_data[32*index+:32];
@@ -114,11 +116,12 @@ module crosslane_register_access
         next_address <= address + 1'b1;
         index <= ends_beat ? '0 : index + 1'b1;
       end
-      if (step == ASKS) access_valid <= is_register;
-      if (step == READS) access_valid <= is_pair;
+      if (step == ASKS) {access_valid, access_reads} <= {2{is_register}};
+      if (step == READS) {access_valid, access_reads} <= {2{is_pair}};
     end
     if (rst) begin
       access_valid <= 1'b0;
+      access_reads <= 1'b0;
       index <= '0;
     end
   end

@@ -72,7 +72,7 @@ module crosslane_registers
     output logic [31:0] msix_masked  // of each vector
 );
   // --- Accesses --------------------------------------------------------------------------------
-  logic access_valid, access_write, access_wait;
+  logic access_valid, access_write, access_reads, access_wait;
   logic [15:2] access_address;
   logic [31:0] access_data, read_data;
 
@@ -248,6 +248,8 @@ module crosslane_registers
 
   // --- MSI-X table and pending bits --------------------------------------------------------------
   logic [31:0] msix_read;
+  // One read port: reads have priority, of whatever register.
+  assign msix_ready = !access_reads;
   if (VECTORS > 0) begin : g_msix
     (* ram_style = "distributed" *)logic [31:0] lows [32];
     (* ram_style = "distributed" *)logic [31:0] highs[32];
@@ -257,8 +259,6 @@ module crosslane_registers
     assign is_table = access_address[15:9] == MSIX_TABLE[15:9];
     assign is_pending = access_address == MSIX_PENDING[15:2];
     assign entry = access_address[8:4];
-    // One read port: reads have priority, of whatever register.
-    assign msix_ready = !(access_valid && !access_write);
     assign shown = msix_ready ? msix_vector : entry;
     assign msix_address = {highs[shown], lows[shown]};
     assign msix_data = datas[shown];
@@ -298,7 +298,6 @@ module crosslane_registers
     end
 `endif
   end else begin : g_no_msix
-    assign msix_ready   = 1'b1;
     assign msix_address = '0;
     assign msix_data    = '0;
     assign msix_masked  = '1;
@@ -309,14 +308,13 @@ module crosslane_registers
   // Each block has a register: none of them is near all others. The core alone has few.
   localparam int unsigned BLOCKS = 3 + CHANNELS + LANE_PLACES;
   logic [BLOCKS-1:0][31:0] shown_data, block_data;
+  // A read's address stands here for clocks before its access: by then a register has its block.
+  logic [BLOCKS-1:0] is_addressed;
+  always_ff @(posedge clk) is_addressed <= {is_lane, is_channel, is_user, is_global, 1'b1};
 
   always_comb begin
-    shown_data = '0;
-    shown_data[0] = msix_read;
-    if (is_global) shown_data[1] = global_data;
-    if (is_user) shown_data[2] = user_data;
-    for (int n = 0; n < CHANNELS; n++) if (is_channel[n]) shown_data[3+n] = channel_data[n];
-    for (int n = 0; n < LANE_PLACES; n++) if (is_lane[n]) shown_data[3+CHANNELS+n] = lane_data[n];
+    shown_data = {lane_data, channel_data, user_data, global_data, msix_read};
+    for (int n = 0; n < BLOCKS; n++) shown_data[n] &= {32{is_addressed[n]}};
     if (BARE) begin
       for (int n = 1; n < BLOCKS; n++) begin
         shown_data[0] |= shown_data[n];

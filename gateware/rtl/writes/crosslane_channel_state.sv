@@ -64,7 +64,7 @@ module crosslane_channel_state
   logic [63:0] error_address;
   logic [31:0] stopped_at, completed;
 
-  assign running = settings.run && !stopped && !settings.restart;
+  assign running = settings.run && !stopped;
 
   always_ff @(posedge clk) begin
     if (complete_valid && !stopped) completed <= completed + 1'b1;
@@ -103,8 +103,8 @@ module crosslane_channel_state
   // --- Counters ------------------------------------------------------------------------------
   logic [63:0] bytes, first, last;
   logic [31:0] tlps;
-  // Whether a TLP has begun comes late: its time is noted a clock later.
-  logic begun, has_first;
+  // Whether a TLP has begun comes late: it counts, and its time is noted, a clock later.
+  logic begun, tlp_was_begun, has_first;
   logic [63:0] time_before;
   // A write has been passed on whole at the end of the clock of its last beat.
   logic last_event_at;
@@ -118,11 +118,12 @@ module crosslane_channel_state
   always_ff @(posedge clk) begin
     time_before <= time_i;
     begun <= (tlp_begun || data_begun) && !(rst || reset_counters);
+    tlp_was_begun <= tlp_begun && !(rst || reset_counters);
   end
 
   always_ff @(posedge clk) begin
     if (moved_valid) bytes <= bytes + 64'(moved_bytes);
-    if (tlp_begun) tlps <= tlps + 1'b1;
+    if (tlp_was_begun) tlps <= tlps + 1'b1;
     if (begun) has_first <= 1'b1;
     if (begun && !has_first) first <= time_before;
     if (last_event_at) last <= time_i;
@@ -148,8 +149,10 @@ module crosslane_channel_state
 
   for (genvar reason = 0; reason < REASONS; reason++) begin : g_idle
     if (COUNTED[reason]) begin : g_counted
+      logic waited;  // comes late: counts a clock later
       always_ff @(posedge clk) begin
-        if (waits[reason]) idle[reason] <= idle[reason] + 1'b1;
+        waited <= waits[reason] && !(rst || reset_counters);
+        if (waited) idle[reason] <= idle[reason] + 1'b1;
         if (rst || reset_counters) idle[reason] <= '0;
       end
     end else begin : g_never
