@@ -129,7 +129,7 @@ module descriptors_properties
       .fetch_forget(),
       .fetched_valid,
       .fetched_ready,
-      .fetched_data({96'd1, 96'd0, 64'(coming[0])}),
+      .fetched_data({96'd0, 32'd1, 64'd0, 64'(coming[0])}),
       .line_valid,
       .line_write,
       .line_taken,

@@ -188,7 +188,7 @@ class Bench:
                 control >> 1 & 1,
                 control >> 2 & 1,
             )
-            assert d.error == 0
+            assert d.error == (0 if count else CONSTANTS["ERROR_BAD_DESCRIPTOR"])
 
 
 @cocotb.test()
@@ -253,7 +253,21 @@ async def an_entry_that_is_not_whole_has_no_bytes(dut):
     bench.post(3)
     bench.table[1] = (bench.table[1][0], 0)
     await bench.clocks(40)
+    bad = CONSTANTS["ERROR_BAD_DESCRIPTOR"]
     assert [d.bytes == 0 for _, d in bench.taken] == [False, True, False]
+    assert [d.error for _, d in bench.taken] == [0, bad, 0]
+
+
+@cocotb.test()
+async def one_without_bytes_is_a_bad_descriptor(dut):
+    bench = await Bench(dut, 13).start()
+    bench.post(3)
+    address, card, _, control = bench.posted[1]
+    bench.posted[1] = (address, card, 0, control)
+    bench.entries[RING + 32] = struct.pack("<QQII8x", *bench.posted[1])
+    await bench.clocks(200)
+    assert len(bench.taken) == 3
+    bench.check_taken()
 
 
 async def faults(bench, clocks=400):

@@ -305,9 +305,9 @@ async def faults_take_effect_in_their_turn(dut):
 @cocotb.test()
 async def bad_descriptors_wait_for_those_before(dut):
     b = await bench(dut)
-    poisoned = CONSTANTS["ERROR_POISONED"]
+    poisoned, bad = CONSTANTS["ERROR_POISONED"], CONSTANTS["ERROR_BAD_DESCRIPTOR"]
     cases = [
-        ({"address": 0xABC1, "bytes": 0}, "ERROR_BAD_DESCRIPTOR"),
+        ({"address": 0xABC1, "bytes": 0, "error": bad}, "ERROR_BAD_DESCRIPTOR"),
         ({"address": 0xABC0, "bytes": 4, "error": poisoned}, "ERROR_POISONED"),
     ]
     for fields, name in cases:
@@ -454,9 +454,10 @@ async def what_is_drained_is_waited_for(dut):
     await drain()
     assert b.readings.state == IDLE
     # It does not stop before that either: for a read that fails, a bad descriptor, or at once.
+    bad = CONSTANTS["ERROR_BAD_DESCRIPTOR"]
     cases = [
         ({"address": 0x9000, "bytes": 64}, {}, "ERROR_COMPLETER_ABORT"),
-        ({"address": 0x9000, "bytes": 0}, {}, "ERROR_BAD_DESCRIPTOR"),
+        ({"address": 0x9000, "bytes": 0, "error": bad}, {}, "ERROR_BAD_DESCRIPTOR"),
         (None, {"link_up": 0}, "ERROR_LINK_DOWN"),
     ]
     b.completer.fail(0x9000, Fault.ABORT)

@@ -173,7 +173,7 @@ async def faults_in_their_turn(dut):
     bench = await begin(dut)
     good = Descriptor(0x5000, 700, write_status=1)
     faults = [
-        (Descriptor(0xABCD_0000_1234, 0), BAD_DESCRIPTOR),
+        (Descriptor(0xABCD_0000_1234, 0, error=BAD_DESCRIPTOR), BAD_DESCRIPTOR),
         (Descriptor(0xABCD_0000_1232, 8, error=BAD_DESCRIPTOR), BAD_DESCRIPTOR),
         (Descriptor(0x1000, 0, error=COMPLETER_ABORT), COMPLETER_ABORT),
         (Descriptor(0x1000, 1 << 31, error=LINK_DOWN), LINK_DOWN),
@@ -467,7 +467,7 @@ async def completion_with_the_credit(dut):
         Descriptor(0x1000, 100, await_credit=1, write_status=1),
         Descriptor(0x2000, 300),
         Descriptor(0x3000, 50, await_credit=1, send_interrupt=1),
-        Descriptor(0, 0),
+        Descriptor(0, 0, error=BAD_DESCRIPTOR),
     ]
     bench.post(*jobs)
     await bench.until(lambda: len(bench.tlps) == 4)

@@ -146,20 +146,19 @@ module crosslane_descriptors
 
   logic fault_pushed, no_master;
   always_ff @(posedge clk) begin
-    if (running && is_checked && overposted && !fault_waits) begin
-      fault_waits   <= 1'b1;
+    if ((running && is_checked && overposted) || no_master || fetch_failed) fault_waits <= 1'b1;
+    // What it would be stands here before it is known whether there is one.
+    if (!fault_waits) begin
       fault_error   <= ERROR_BAD_DESCRIPTOR;
       fault_address <= settings.ring;
-    end
-    if (no_master && !fault_waits) begin
-      fault_waits   <= 1'b1;
-      fault_error   <= ERROR_NOT_BUS_MASTER;
-      fault_address <= fetch_address;
-    end
-    if (fetch_failed && !fault_waits) begin
-      fault_waits   <= 1'b1;
-      fault_error   <= fetch_error;
-      fault_address <= fetch_error_address;
+      if (no_master) begin
+        fault_error   <= ERROR_NOT_BUS_MASTER;
+        fault_address <= fetch_address;
+      end
+      if (fetch_failed) begin
+        fault_error   <= fetch_error;
+        fault_address <= fetch_error_address;
+      end
     end
     if (rst || settings.restart || stopped) fault_waits <= 1'b0;
     fault_pushed <= !(rst || settings.restart) && (fault_pushed || (push_fault && queue_ready));
@@ -199,13 +198,14 @@ module crosslane_descriptors
   typedef logic [LAST_BITS-1:0] last_t;
   logic [12:0] most;
   logic [ENTRY_BITS-1:0] last_entry, first;
-  logic [ READ_BITS-1:0] longest;
-  logic [BATCH_BITS-1:0] wanted;
+  logic [READ_BITS-1:0] longest;
   // The nearer of both stops, worked out a clock before: of `requested`, and of what it becomes when
   // the fetch is taken, which is known late in that clock.
   last_t until_stop_unasked, until_stop_asked;
   logic was_asked;
   last_t until_stop, until_left, until_fetch;
+  logic [AHEAD_BITS:0] last_ahead;  // less one: of those ahead with a fetch of all that is wanted
+  logic has_place;
   logic [63:0] ring, next_address;
   logic fetch_waits;
 
@@ -237,10 +237,13 @@ module crosslane_descriptors
   end
 
   always_comb begin
-    wanted = (left >= LEFT_BITS'(BATCH)) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
-    until_left = last_t'(wanted - 1'b1);
+    until_left = (left >> $clog2(BATCH)) != '0 ? last_t'(BATCH - 1) : last_t'(left - 1'b1);
     until_stop = was_asked ? until_stop_asked : until_stop_unasked;
     until_fetch = (until_stop < until_left) ? until_stop : until_left;
+    // At most two batches are ahead, of which one can have been taken up.
+    last_ahead = (AHEAD_BITS + 1)'(ahead) + (AHEAD_BITS + 1)'(until_left);
+    has_place = (last_ahead >> $clog2(2 * BATCH)) == '0 ||
+        (was_taken && last_ahead == (AHEAD_BITS + 1)'(2 * BATCH));
   end
 
   // A fetch is worked out in one clock and offered in the next ones.
@@ -254,8 +257,7 @@ module crosslane_descriptors
     if (!fetch_waits) begin
       fetch_address <= next_address;
       fetch_last <= until_fetch;
-      fetch_waits <= from_ring && !halted && left != '0 && AHEAD_BITS'(ahead) +
-                     AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH) + AHEAD_BITS'(was_taken);
+      fetch_waits <= from_ring && !halted && left != '0 && has_place;
     end else if (fetch_ready || halted) begin
       fetch_waits <= 1'b0;
     end
@@ -388,6 +390,9 @@ module crosslane_descriptors
     else if (push_command) queue_descriptor = command_descriptor;
     else if (push_line) queue_descriptor = line_descriptor;
     else queue_descriptor = fault_descriptor;
+    if (queue_descriptor.error == ERROR_NONE && queue_descriptor.bytes == '0) begin
+      queue_descriptor.error = ERROR_BAD_DESCRIPTOR;
+    end
   end
 
   if (HAS_COPY) begin : g_copy

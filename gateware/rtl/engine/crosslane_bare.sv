@@ -171,6 +171,14 @@ module crosslane_bare
       .msix_pending('0)
   );
 
+  // One without bytes is refused, as crosslane_descriptors does it.
+  function automatic descriptor_t checked(input descriptor_t descriptor);
+    checked = descriptor;
+    if (descriptor.error == ERROR_NONE && descriptor.bytes == '0) begin
+      checked.error = ERROR_BAD_DESCRIPTOR;
+    end
+  endfunction
+
   // --- Reads ---------------------------------------------------------------------------------
   logic read_valid, read_ready, read_relaxed, read_blocked, data_came;
   logic arrived_valid, failed_valid, forget, clear;
@@ -188,7 +196,7 @@ module crosslane_bare
       .settings(settings[H2C]),
       .descriptor_valid(h2c_descriptor_valid),
       .descriptor_ready(h2c_descriptor_ready),
-      .descriptor(h2c_descriptor),
+      .descriptor(checked(h2c_descriptor)),
       .status_taken(1'b0),
       .interrupt_taken(1'b0),
       .due(),
@@ -275,7 +283,7 @@ module crosslane_bare
       .settings(settings[C2H]),
       .descriptor_valid(c2h_descriptor_valid),
       .descriptor_ready(c2h_descriptor_ready),
-      .descriptor(c2h_descriptor),
+      .descriptor(checked(c2h_descriptor)),
       .feed_available(c2h_available),
       .feed_move(c2h_move),
       .feed_take(c2h_take),

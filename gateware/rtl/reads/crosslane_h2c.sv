@@ -73,8 +73,8 @@ module crosslane_h2c
   assign clear   = restart;
 
   // --- Longest read: the bits of an address below it -------------------------------------------
-  logic [11:0] wanted_mask, allowed_mask, next_mask, mask;
-  logic [12:0] longest;
+  // That of a descriptor is the one in force as it is taken up.
+  logic [11:0] wanted_mask, allowed_mask, new_mask, mask;
 
   always_comb begin
     // The largest power of two in the setting, at least a double word.
@@ -83,11 +83,7 @@ module crosslane_h2c
     if (settings.payload == '0) wanted_mask = '1;
     allowed_mask = settings.oversize ? '1 : 12'(size_bytes(function_i.max_read_request) - 1'b1);
   end
-  assign next_mask = wanted_mask & allowed_mask & OWN_MASK;
-  always_ff @(posedge clk) begin
-    mask <= next_mask;
-    longest <= 13'(next_mask) + 13'd1;
-  end
+  always_ff @(posedge clk) new_mask <= wanted_mask & allowed_mask & OWN_MASK;
 
   // --- Descriptors in progress, and their reads ------------------------------------------------
   logic current_valid, ends, is_good, take_up, reading_ready, can_take_up;
@@ -98,19 +94,19 @@ module crosslane_h2c
   logic reading_valid;  // reads are in progress
   error_e halting_error, stopping_error, descriptor_error;
 
-  assign gap = ~address[11:0] & mask;
-  assign {ends, next_last} = {1'b0, last} - 33'(gap) - 33'd1;
+  assign next_last = last - 32'(gap) - 32'd1;
+  assign ends = last[31:12] == '0 && last[11:0] <= gap;
   assign read_valid = current_valid && running && function_i.bus_master && !stopping &&
                       !failed_valid;
   assign read_address = address;
   // Two lengths, ready before it is known which of them counts.
-  assign read_bytes = ends ? 13'(last[11:0]) + 13'd1 : longest - 13'(address[11:0] & mask);
+  assign read_bytes = ends ? 13'(last[11:0]) + 13'd1 : 13'(gap) + 13'd1;
   assign read_relaxed = settings.relaxed_ordering;
 
   always_comb begin
     descriptor_error = descriptor.error;
     if (descriptor.error == ERROR_NONE) begin
-      if (descriptor.bytes == '0 || (PACKETS && packets && settings.source != SOURCE_RING)) begin
+      if (PACKETS && packets && settings.source != SOURCE_RING) begin
         descriptor_error = ERROR_BAD_DESCRIPTOR;
       end else if (!function_i.bus_master) descriptor_error = ERROR_NOT_BUS_MASTER;
     end
@@ -131,19 +127,22 @@ module crosslane_h2c
     if (read_valid && read_ready) begin
       address <= {address[63:12], address[11:0] | mask} + 1'b1;
       last <= next_last;
+      gap <= mask;
       if (ends) current_valid <= 1'b0;
     end
     if (take_up) begin
       current_valid <= !is_inline;
       address <= descriptor.address;
       last <= descriptor.bytes - 1'b1;
+      mask <= new_mask;
+      gap <= ~descriptor.address[11:0] & new_mask;
     end
     if (rst || restart || stopped) current_valid <= 1'b0;
   end
 
   // --- Arrived bytes ---------------------------------------------------------------------------
-  logic waiting_valid, head_valid, complete, head_status, head_interrupt;
-  logic [$clog2(READING):0] waiting_count;
+  logic waiting_valid, head_valid, head_moves, complete, head_status, head_interrupt;
+  logic [$clog2(READING)-1:0] waiting_count;
   logic [31:0] head_bytes, moved;
   logic [31:0] sum, beyond;  // with bytes that are not in `moved`; what the head leaves of it
   logic is_short, all_moved;  // `sum` is `moved`
@@ -165,19 +164,24 @@ module crosslane_h2c
       .m_valid(waiting_valid),
       .m_ready(!head_valid || complete),
       .m_data(reading_out),
-      .count(waiting_count)
+      .count()
   );
 
   // The oldest descriptor is in a register, as its bytes are compared in each clock. With it there
   // are READING in progress.
-  assign reading_ready = waiting_count < ($clog2(READING) + 1)'(READING - 1);
+  assign reading_ready = waiting_count != '1;
   assign reading_valid = head_valid || waiting_valid;
+  assign head_moves = waiting_valid && (!head_valid || complete);
   always_ff @(posedge clk) begin
     if (!head_valid || complete) begin
       head_valid <= waiting_valid;
       head <= reading_out;
     end
-    if (rst || restart || stopped) head_valid <= 1'b0;
+    if (take_up != head_moves) waiting_count <= waiting_count + (take_up ? 1 : '1);
+    if (rst || restart || stopped) begin
+      head_valid <= 1'b0;
+      waiting_count <= '0;
+    end
   end
 
   assign {is_short, beyond} = {1'b0, sum} - {1'b0, head_bytes};
@@ -225,8 +229,8 @@ module crosslane_h2c
   error_e fault_error;
   logic [63:0] fault_address;
 
-  // Reports made in the clock of `forget` still count.
-  assign settled = !complete && !forget && !draining;
+  // Reports made in the clock of `forget` still count. No descriptor completes while all is moved.
+  assign settled = !forget && !draining;
 
   always_comb begin
     fault_valid   = 1'b0;
@@ -324,6 +328,14 @@ module crosslane_h2c
   end
 
 `ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst) begin
+      assert (!complete || !all_moved)
+      else $error("a descriptor completes by bytes that were moved before");
+      assert (!descriptor_valid || descriptor.error != ERROR_NONE || descriptor.bytes != '0)
+      else $error("a descriptor without bytes is an error by then");
+    end
+  end
   if (MAX_READ < 128 || MAX_READ > 4096 || MAX_READ != 1 << $clog2(MAX_READ)) begin : g_max_read
     $error("MAX_READ is a power of two from 128 to 4096");
   end

@@ -44,7 +44,10 @@ module crosslane_fifo #(
     assign has_next = count[INDEX_BITS:1] != '0;
     always_ff @(posedge clk) begin
       m_valid <= (s_valid && s_ready) || has_next || (m_valid && !m_ready);
-      if (m_ready || !m_valid) m_data <= has_next ? memory[next] : s_data;
+      // Gates: of a multiplexer with a 0 yosys makes a register's reset, which takes longer.
+      if (m_ready || !m_valid) begin
+        m_data <= ({WIDTH{has_next}} & memory[next]) | ({WIDTH{!has_next}} & s_data);
+      end
       if (rst) m_valid <= 1'b0;
     end
   end else begin : g_memory

@@ -100,8 +100,8 @@ module crosslane_write_chunks
   assign new_mask = renew ? most_mask : mask;
   assign new_room = renew ? ~descriptor.address[11:0] & most_mask : mask;
   assign fits = new_left[31:12] == '0 && new_left[11:0] <= new_room;
-  assign is_bad = descriptor.bytes == '0 || (PACKETS && packets &&
-      (descriptor.end_of_packet || settings.source != SOURCE_RING));
+  assign is_bad = PACKETS && packets &&
+                  (descriptor.end_of_packet || settings.source != SOURCE_RING);
   assign new_fault = descriptor.error != ERROR_NONE || is_bad || !function_i.bus_master;
 
   always_ff @(posedge clk) begin
