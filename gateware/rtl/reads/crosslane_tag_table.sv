@@ -167,6 +167,12 @@ module crosslane_tag_table
 
   // --- Entry of the tag ------------------------------------------------------------------------
   condition_t condition;
+  // What a completion says of itself, and whether it is what comes next. Compared before it is known
+  // which entry counts: a shorter path. (As written here: yosys maps comparisons with `==` to a
+  // deeper tree.)
+  progress_t claimed;
+  logic fits_progress;
+  assign claimed = '{missing: event_completion.count, low: event_completion.low};
 
   if (AHEAD) begin : g_ahead
     condition_t seen_condition, own_condition;
@@ -186,11 +192,14 @@ module crosslane_tag_table
       progress_follows <= progress_write && next_is_same;
     end
     assign condition = condition_follows ? own_condition : seen_condition;
-    assign progress  = progress_follows ? own_progress : seen_progress;
+    assign progress = progress_follows ? own_progress : seen_progress;
+    assign fits_progress = progress_follows ? !(|(claimed ^ own_progress)) :
+                                              !(|(claimed ^ seen_progress));
   end else begin : g_at_once
     assign read = reads[tag];
     assign condition = conditions[tag];
     assign progress = progresses[tag];
+    assign fits_progress = !(|(claimed ^ progress));
   end
 
   // --- State of the tag, and its change ----------------------------------------------------------
@@ -209,13 +218,9 @@ module crosslane_tag_table
   assign has_rested = age > TICK_BITS'(2 * TIMEOUT_TICKS);
   assign is_waiting = state == WAITING && !is_given_up;
 
-  // Both are compared before it is known which of them counts: a shorter path. (As written here:
-  // yosys maps comparisons with `==` to a deeper tree.)
-  progress_t claimed, whole;
-  logic fits_progress, fits_read;
-  assign claimed = '{missing: event_completion.count, low: event_completion.low};
+  progress_t whole;
+  logic fits_read;
   assign whole = '{missing: read.bytes, low: read.low};
-  assign fits_progress = !(|(claimed ^ progress));
   assign fits_read = !(|(claimed ^ whole));
   assign fits = event_completion.well_formed &&
                 ((has_progress && fits_progress) || (!has_progress && fits_read));
