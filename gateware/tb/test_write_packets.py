@@ -261,9 +261,10 @@ async def a_restart_leaves_the_rest_of_the_stream(dut):
 
 @cocotb.test()
 async def bad_descriptors_stop_the_channel(dut):
+    empty = Descriptor(0x2000, 0, error=CONSTANTS["ERROR_BAD_DESCRIPTOR"])
     for bad, settings in (
         (Descriptor(0x2000, 64, end_of_packet=1), {}),
-        (Descriptor(0x2000, 0), {}),
+        (empty, {}),
         (Descriptor(0x2000, 64), {"source": 0}),
     ):
         bench = await begin(dut)
