@@ -208,7 +208,7 @@ async def a_stream_that_is_emptied_cuts_its_packet(dut):
         random.seed(SEED + seed)
         bench = await begin(dut)
         bench.post(Descriptor(0x10000, 4096), Descriptor(0x20000, 4096))
-        bench.send(3000)
+        (long,) = bench.send(3000)
         await bench.steps(random.randint(20, 90))
         await bench.cut()
         await bench.steps(40)
@@ -220,12 +220,14 @@ async def a_stream_that_is_emptied_cuts_its_packet(dut):
             # No TLP had begun.
             assert writes == [(0x10000, last.data), record_of(0, 77, BEGINS | ENDS, last.user)]
             continue
-        assert record_of(0, moved, BEGINS | CUT) in writes
+        # A wide datapath may have moved all of it by then.
+        is_whole = record_of(0, 3000, BEGINS | ENDS, long.user) in writes
+        assert is_whole or record_of(0, moved, BEGINS | CUT) in writes
         assert writes[-2:] == [
             (0x20000, last.data),
             record_of(1, 77, BEGINS | ENDS, last.user),
         ]
-        assert bench.readings.packets_truncated == 1
+        assert bench.readings.packets_truncated == (not is_whole)
 
 
 @cocotb.test()
