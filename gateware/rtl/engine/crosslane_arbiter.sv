@@ -82,7 +82,7 @@ module crosslane_arbiter
   always_ff @(posedge clk) begin
     for (int unsigned n = 0; n < SOURCES; n++) begin
       for (int unsigned m = 0; m < SOURCES; m++) begin
-        // Not behind a turn of m or of one up to n.
+        // Of two sources the lower one goes first, unless the turn was its own or between them.
         if (!is_within && is_free && next != '0) begin
           lower_first[n][m] <= m < n && (next & SOURCES'((1 << n) - (1 << m))) == '0;
         end
