@@ -46,8 +46,10 @@ SEEDS = (1, 2, 3)
 SYNTHESISE = "synth_ecp5 -top {module} -noiopad -abc9; write_json {netlist}"
 # The target is above what is reached, so that the tool does not stop earlier. Unless it is told not
 # to, the placer keeps cells together that have a clock enable and a reset in common: slower by 5 %.
-PLACE = "--85k --package CABGA756 --speed 8 --out-of-context --freq 125 --timing-allow-fail".split()
-PLACE += ["--placer-heap-no-ctrl-set"]
+PLACE = (
+    "--85k --package CABGA756 --speed 8 --out-of-context --freq 125 --timing-allow-fail "
+    "--placer-heap-no-ctrl-set"
+).split()
 
 # crosslane_engine_axis is this one without its memory.
 AXIS = "crosslane_engine_axis_with_memory"

@@ -147,7 +147,7 @@ module crosslane_descriptors
   logic fault_pushed, no_master;
   always_ff @(posedge clk) begin
     if ((running && is_checked && overposted) || no_master || fetch_failed) fault_waits <= 1'b1;
-    // What it would be stands here before it is known whether there is one.
+    // A fault's fields stand here before it is known whether there is one.
     if (!fault_waits) begin
       fault_error   <= ERROR_BAD_DESCRIPTOR;
       fault_address <= settings.ring;

@@ -167,8 +167,8 @@ module crosslane_tag_table
 
   // --- Entry of the tag ------------------------------------------------------------------------
   condition_t condition;
-  // What a completion says of itself, and whether it is what comes next. Compared before it is known
-  // which entry counts: a shorter path. (As written here: yosys maps comparisons with `==` to a
+  // A completion's claim, and whether it is of the bytes that come next: compared before it is known
+  // which entry counts, a shorter path. (As written here: yosys maps comparisons with `==` to a
   // deeper tree.)
   progress_t claimed;
   logic fits_progress;
