@@ -15,6 +15,7 @@ import platform
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -35,6 +36,9 @@ VARIABLES = ("BOLERO_", "CROSSLANE_", "INSTA_", "PROPTEST_", "RUST_")
 OF_THE_CACHE = ("CROSSLANE_CACHE", "CROSSLANE_IGNORE_PASSES")
 # Runs a program that is WebAssembly.
 UNDER_NODE = Path("crates/web/page/tools/tests.ts")
+# Time for the output of a program that has ended, seconds: a process that it has left behind would
+# hold it open for ever.
+OUTPUT_SECONDS = 10
 RESULT = re.compile(r"^test result: ok\. (\d+) passed; 0 failed", re.M)
 
 
@@ -108,11 +112,20 @@ def run(program: Path, arguments: list[str], crate: Path, root: Path) -> int:
         return 0
     process = subprocess.Popen([*command(program, root), *arguments], stdout=subprocess.PIPE)
     shown = bytearray()
-    for line in process.stdout:
-        shown += line
-        sys.stdout.buffer.write(line)
-        sys.stdout.flush()
+
+    def show() -> None:
+        for line in process.stdout:
+            shown.extend(line)
+            sys.stdout.buffer.write(line)
+            sys.stdout.flush()
+
+    showing = threading.Thread(target=show, daemon=True)
+    showing.start()
     status = process.wait()
+    showing.join(OUTPUT_SECONDS)
+    if showing.is_alive():
+        print(f"{name}: a process that it has started still runs", flush=True)
+        return status or 1
     result = RESULT.search(shown.decode(errors="replace"))
     if status == 0 and result:
         cache.remember(known, f"{result[1]} tests: {name}")

@@ -2,6 +2,7 @@
 """Test programs are run again if anything that they depend on has changed, and else not."""
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,16 @@ def test_a_failure_is_not(tree):
 def test_a_program_that_is_killed_has_failed(tree):
     tree.program.write_text("#!/bin/sh\necho 'test result: ok. 3 passed; 0 failed'\nkill -9 $$\n")
     assert tree.run() == 137
+
+
+def test_a_process_that_is_left_behind_is_a_failure_and_not_waited_for(tree, capfd, monkeypatch):
+    monkeypatch.setattr(test_runner, "OUTPUT_SECONDS", 1)
+    text = tree.program.read_text().replace("exit 0", "sleep 30 &\nexit 0")
+    tree.program.write_text(text)
+    began = time.monotonic()
+    assert tree.run() == 1
+    assert time.monotonic() - began < 20
+    assert "still runs" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["crates/one/tests/shown.snap", "crates/one/tests/new.bin"])

@@ -4,7 +4,8 @@
 use crate::support;
 
 use std::os::unix::net::UnixListener;
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crosslane_driver::{ChannelKind, ChannelOptions, Notification, StreamSource};
@@ -12,6 +13,7 @@ use crosslane_host::{Bus, BusError, RegisterAddress, Topology};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_serve::{ServeError, ServedDevice, Server};
 use crosslane_vfio::{BusOptions, Function, FunctionError, VfioBus, block_on, user};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, listen, socket};
 use rustix::process::{Pid, Signal, kill_process};
 
 use support::*;
@@ -20,6 +22,8 @@ use support::*;
 const FOLDER: &str = "CROSSLANE_TEST_FOLDER";
 /// The device of that server, and the name of its socket.
 const NAME: &str = "fpga1";
+/// File in that folder that says that the server accepts clients. Its socket is there before.
+const SERVES: &str = "serves";
 /// Time within which everything must end after the server has died.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -27,7 +31,9 @@ const SOON: Duration = Duration::from_secs(5);
 #[test]
 fn server_of_its_own() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
-    let _server = server("rosta:crosslane", &[NAME], folder.as_ref(), &Default::default());
+    let folder = Path::new(&folder);
+    let _server = server("rosta:crosslane", &[NAME], folder, &Default::default());
+    std::fs::write(folder.join(SERVES), "").unwrap();
     loop {
         std::thread::park();
     }
@@ -35,7 +41,7 @@ fn server_of_its_own() {
 
 /// A server in a separate process, and a bus with a client of it.
 struct Other {
-    process: Child,
+    process: Killed,
     bus: VfioBus,
     folder: TempDir,
 }
@@ -45,24 +51,20 @@ impl Other {
         let folder = tempdir().unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "endings::server_of_its_own", "--test-threads", "1"]);
-        let process = command.env(FOLDER, folder.path()).spawn().unwrap();
-        let socket = folder.path().join(NAME);
-        let begun = Instant::now();
-        while !socket.exists() && begun.elapsed() < Duration::from_secs(60) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let bus = bus(&[socket]);
+        let process = Killed(command.env(FOLDER, folder.path()).spawn().unwrap());
+        wait_for_file(&folder.path().join(SERVES));
+        let bus = bus(&[folder.path().join(NAME)]);
         Self { process, bus, folder }
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        kill_process(Pid::from_child(&self.process.0), signal).unwrap();
     }
 
     /// Stops the process: it may answer a little longer, so its threads are waited for.
     fn stop(&self) {
         self.signal(Signal::STOP);
-        let threads = format!("/proc/{}/task", self.process.id());
+        let threads = format!("/proc/{}/task", self.process.0.id());
         let is_stopped = || {
             std::fs::read_dir(&threads).unwrap().all(|thread| {
                 let status = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
@@ -72,13 +74,6 @@ impl Other {
         while !is_stopped() {
             std::thread::yield_now();
         }
-    }
-}
-
-impl Drop for Other {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -97,7 +92,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
             let posted = c2h.post(&[whole(&device, &memory)]).await.unwrap()[0];
             // It has begun.
             while c2h.counters().await.unwrap().bytes == 0 {}
-            other.process.kill().unwrap();
+            other.process.0.kill().unwrap();
             let killed = Instant::now();
             let error = c2h.wait(posted).await.unwrap_err();
             assert!(killed.elapsed() < SOON, "{notification:?}: {:?}", killed.elapsed());
@@ -127,7 +122,7 @@ fn waits_end_with_their_server() {
         move || block_on(bus.wait_interrupt(function, 1, Picoseconds::NEVER))
     });
     std::thread::sleep(Duration::from_millis(50));
-    other.process.kill().unwrap();
+    other.process.0.kill().unwrap();
     let killed = Instant::now();
     let result = waiting.join().unwrap();
     assert!(matches!(result, Err(BusError::Lost { .. })), "{result:?}");
@@ -180,6 +175,23 @@ fn sockets_that_cannot_be_opened_say_why() {
     assert!(open("file").contains("Connection refused"));
     drop(UnixListener::bind(folder.join("left")).unwrap());
     assert!(open("left").contains("Connection refused"));
+}
+
+/// Between `bind` and `listen` a server's socket is there and refuses.
+#[test]
+fn a_server_that_is_about_to_listen_is_waited_for() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join(NAME);
+    let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    let listening = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        listen(&socket, 1).unwrap();
+        drop(accept(&socket).unwrap());
+    });
+    let error = user::UserFunction::open(&path, RoutingId(1), SOON).unwrap_err();
+    listening.join().unwrap();
+    assert!(error.to_string().contains("is gone"), "{error}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process};
+use std::process::Command as Process;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -96,15 +96,6 @@ fn server_with_few_files() {
     }
 }
 
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Files that the server cannot map take a descriptor each.
 #[test]
 fn a_client_with_many_files_leaves_some_to_others() {
@@ -113,10 +104,7 @@ fn a_client_with_many_files_leaves_some_to_others() {
     command.args(["--exact", "hostile::server_with_few_files", "--test-threads", "1"]);
     let _process = Killed(command.env(FOLDER, folder.path()).spawn().unwrap());
     let sockets = NAMES.map(|name| folder.path().join(name));
-    let begun = Instant::now();
-    while !sockets.iter().all(|socket| socket.exists()) && begun.elapsed() < 3 * REQUEST {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_file(&folder.path().join("told"));
     let raws = sockets.each_ref().map(|socket| Raw::connect(socket));
     let shares = raws.each_ref().map(|raw| {
         let refused = (0..1000).find_map(|number| {

@@ -29,6 +29,9 @@ use crate::reactor;
 /// Most answers that may wait to be sent; a server with more open commands is at fault.
 const MOST_ANSWERS: usize = 64;
 
+/// Time for a server that has made its socket to listen there too, as far as the deadline allows.
+const LISTENS_WITHIN: Duration = Duration::from_millis(500);
+
 /// A connection to a server, closed on drop.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -140,6 +143,24 @@ impl Shared {
     }
 }
 
+/// Connects a socket. A refusal counts once it lasts: `bind` makes a server's socket, and `listen`
+/// comes a moment later.
+fn connect_to(
+    socket: &OwnedFd,
+    address: &SocketAddrUnix,
+    deadline: Duration,
+) -> rustix::io::Result<()> {
+    let until = Instant::now() + deadline.min(LISTENS_WITHIN);
+    loop {
+        match connect(socket, address) {
+            Err(Errno::CONNREFUSED) if Instant::now() < until => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            done => return done,
+        }
+    }
+}
+
 impl Client {
     /// Connects and agrees on a version. Every request, including this one, may take up to
     /// `deadline`.
@@ -161,7 +182,7 @@ impl Client {
         let too_long = format!("the path is {bytes} bytes long, at most 107 are possible");
         let address = SocketAddrUnix::new(path)
             .map_err(|errno| failed("naming the socket", errno, &too_long))?;
-        connect(&socket, &address).map_err(|errno| {
+        connect_to(&socket, &address, deadline).map_err(|errno| {
             let remedy = match errno {
                 Errno::NOENT | Errno::CONNREFUSED => {
                     "Is its server running? crosslane lab serve LAB --device NAME --socket PATH"

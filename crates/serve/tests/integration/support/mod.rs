@@ -2,9 +2,9 @@
 //! Served labs, and the driver on the other side of their sockets.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Notification,
@@ -95,6 +95,25 @@ pub fn function(socket: &Path) -> (Arc<user::UserFunction>, VfioBus) {
     let function = user::open(&[socket], REQUEST).unwrap().remove(0);
     let bus = VfioBus::new(vec![function.clone() as Arc<dyn Function>], None).unwrap();
     (function, bus)
+}
+
+/// A process that does not outlive this value, however its test ends.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for a file with which another process says that it serves.
+pub fn wait_for_file(path: &Path) {
+    let begun = Instant::now();
+    while !path.exists() {
+        assert!(begun.elapsed() < 3 * REQUEST, "there is no {}", path.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Runs a test of this program as a separate process, a client of this socket that dies.
