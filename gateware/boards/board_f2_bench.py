@@ -34,7 +34,7 @@ CORE = boards.Core(
     lanes=8,
     width_bits=512,
     clock_mhz=250,
-    wide_bars=True,
+    wide_bars=frozenset(BARS),
 )
 
 

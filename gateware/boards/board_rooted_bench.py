@@ -94,7 +94,9 @@ class RootedHost(OnClientsMemory, ABC):
         """Clock, reset, enumeration by the root complex, and what firmware sets."""
         self.device = self.make_device()
         for number, count in self.bars.items():
-            self.device.functions[0].configure_bar(number, count)
+            is_wide = number in self.board.core.wide_bars
+            function = self.device.functions[0]
+            function.configure_bar(number, count, ext=is_wide, prefetch=is_wide)
         self.root = RootComplex()
         self.root.max_payload_size, self.root.max_read_request_size = 1, 2
         self.root.make_port().connect(self.device)

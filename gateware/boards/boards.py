@@ -119,7 +119,7 @@ class Core:
     device: int
     subsystem: tuple[int, int]
     class_code: int
-    # Bytes of each BAR, all of 32 bits, or all of 64.
+    # Bytes of each BAR.
     bars: dict[int, int]
     msix: Msix
     max_payload_bytes: int
@@ -131,7 +131,8 @@ class Core:
     clock_mhz: float
     # None: the top gives it to the core.
     serial_number: int | None = None
-    wide_bars: bool = False
+    # BARs of 64 bits, prefetchable; the others have 32.
+    wide_bars: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -213,6 +214,9 @@ def core_pcie4(name: str) -> Callable[[dict[str, str]], Core]:
             lanes=int(properties["PL_LINK_CAP_MAX_LINK_WIDTH"].removeprefix("X")),
             width_bits=int(properties["axisten_if_width"].removesuffix("_bit")),
             clock_mhz=float(properties["axisten_freq"]),
+            wide_bars=frozenset(
+                number for number in bars if properties.get(f"pf0_bar{number}_64bit") == "true"
+            ),
         )
 
     return decode

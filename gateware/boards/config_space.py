@@ -43,7 +43,7 @@ class ConfigSpace:
         for number, count in core.bars.items():
             place = BAR0 + 4 * number
             self.writable[place : place + 4] = struct.pack("<I", -count & 0xFFFFFFFF)
-            if core.wide_bars:
+            if number in core.wide_bars:
                 self._put(place, "I", PREFETCHABLE_64_BIT)
                 self.writable[place : place + 8] = struct.pack("<q", -count)
         self.bytes[CAPABILITIES] = power

@@ -31,6 +31,8 @@ from simulate import ALL
 NAMES = boards.NAMES if ALL else ["kc705", "s10dx", "u50", "vc709"]
 MEMORY_BASE, MEMORY_BYTES = 0x1_0000_0000, 1 << 20
 EXPRESS, MSIX = 0x10, 0x11
+# The BAR that shows board memory.
+APERTURE = 2
 
 
 def capabilities(config) -> dict[int, int]:
@@ -58,15 +60,17 @@ async def started(dut):
     machine = host(dut)
     await machine.start()
     machine.give_memory(MEMORY_BASE, MEMORY_BYTES)
-    free = 0xE000_0000
+    free = {4: 0xE000_0000, 8: 0x40_0000_0000}
     for number, count in machine.bars.items():
         place = BAR0 + 4 * number
-        machine.config.write(place, b"\xff" * 4)
-        size = -int.from_bytes(machine.config.read(place, 4), "little") & 0xFFFFFFFF
+        width = 8 if number in machine.board.core.wide_bars else 4
+        machine.config.write(place, b"\xff" * width)
+        decoded = int.from_bytes(machine.config.read(place, width), "little") & ~15
+        size = (1 << 8 * width) - decoded
         assert size == count, f"BAR{number} has {size} B"
-        free = -(-free // size) * size
-        machine.config.write(place, free.to_bytes(4, "little"))
-        free += size
+        free[width] = -(-free[width] // size) * size
+        machine.config.write(place, free[width].to_bytes(width, "little"))
+        free[width] += size
     machine.config.write(COMMAND, b"\x06\x00")
     await machine.wait(50)
     return machine
@@ -158,9 +162,43 @@ async def the_memory_is_clear_at_first(dut):
         assert machine.load(target, 4096) == bytes(4096)
 
 
-@cocotb.test(
-    skip="BOARD" in os.environ and not boards.parameters(os.environ["BOARD"]).get("MEMORY")
-)
+def lacks(parameter: str) -> bool:
+    """Whether the board is built without this."""
+    return "BOARD" in os.environ and not boards.parameters(os.environ["BOARD"]).get(parameter)
+
+
+@cocotb.test(skip=lacks("WINDOW"))
+async def the_aperture_shows_the_memory(dut):
+    """At both of its ends, while the engine uses the memory, too."""
+    machine = await started(dut)
+    seed = machine.random
+    reader, writer = Channel(machine, "h2c[0]"), Channel(machine, "c2h[0]")
+    await reader.open(card_memory=1)
+    await writer.open(card_memory=1)
+    scratch = machine.allocate(32_768, 4096)
+    end = machine.bars[APERTURE]
+    for place in (68, end - 1400):
+        data = bytearray(seed.randbytes(1200))
+        machine.store(scratch, data)
+        await reader.post([Descriptor(scratch, len(data), card=place)])
+        await complete(reader)
+        assert await machine.read(APERTURE, place, 64) == data[:64]
+        # Behind this the engine reads and writes elsewhere in the memory.
+        await reader.post([Descriptor(scratch, 8000, card=1 << 20)])
+        await writer.post([Descriptor(scratch + 8192, 8000, card=1 << 21)])
+        for _ in range(12):
+            at, count = seed.randrange(1000), seed.randint(1, 200)
+            data[at : at + count] = stored = seed.randbytes(count)
+            await machine.write(APERTURE, place + at, stored)
+            assert await machine.read(APERTURE, place + at, 8) == data[at : at + 8]
+        await complete(reader)
+        await complete(writer)
+        await writer.post([Descriptor(scratch + 16_384, len(data), card=place)])
+        await complete(writer)
+        assert machine.load(scratch + 16_384, len(data)) == data
+
+
+@cocotb.test(skip=lacks("MEMORY"))
 async def the_memory_keeps_its_data_over_resets(dut):
     """Resets amidst transfers with it; what was there before is there afterwards."""
     machine = await started(dut)
@@ -181,6 +219,8 @@ async def the_memory_keeps_its_data_over_resets(dut):
         await writer.open(card_memory=1)
         await reader.post([Descriptor(scratch, 8000, card=1 << 20)])
         await writer.post([Descriptor(scratch + 8192, 8000, card=places[0])])
+        if APERTURE in machine.bars:
+            await machine.write(APERTURE, (1 << 21) + seed.randrange(64), seed.randbytes(900))
         await machine.wait(seed.randint(60, 260))
         kept = machine.config.read(BAR0, 24)
         await machine.reset()

@@ -173,7 +173,12 @@ def test_each_port_has_one_pin(name):
 @NAMES
 def test_core_and_engine_agree(name):
     core, engine = boards.board(name).core, boards.parameters(name)
-    assert core.bars == {0: REGISTER_BYTES, 1: engine["LANES"] * engine["LANE_WINDOW"]}
+    bars = {0: REGISTER_BYTES, 1: engine["LANES"] * engine["LANE_WINDOW"]}
+    if engine.get("WINDOW"):
+        bars[2] = 1 << engine["WINDOW_BITS"]
+        assert engine["WINDOW_BITS"] <= engine["MEMORY_BITS"]
+    assert core.bars == bars
+    assert core.wide_bars == bars.keys() - {0, 1}
     assert core.msix == boards.Msix(engine.get("VECTORS", 8), MSIX_TABLE, MSIX_PENDING)
     assert core.width_bits == engine["DATA_BITS"]
     assert core.lanes == engine["LINK_LANES"]

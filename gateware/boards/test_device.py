@@ -20,7 +20,7 @@ from simulate import ALL, simulate
 from vfio_user import Server
 
 # Steps of a card behind an IOMMU, and those that need board memory.
-STEPS, MEMORY_STEPS = 20, 2
+STEPS, MEMORY_STEPS = 20, 3
 # Bytes of the longest transfer of the steps: no longer ones than all cards get.
 LARGEST = "4K"
 # A step that takes longer has failed, s: a hundred times what it takes.

@@ -5,31 +5,20 @@ them. With CLEARED_BITS the memory is cleared before, up to there.
 """
 
 import random
-from collections import deque
-from dataclasses import dataclass, field
 
 import cocotb
 import pytest
-from axi_memory import BOUNDARY, AxiMemory
+from axi_memory import AxiMemory
+from axi_user import MOST_BEATS, OKAY, AxiUser
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly
+from cocotb.triggers import ClockCycles, FallingEdge
 from cocotb.utils import get_sim_time
 from simulate import ALL, SEED, simulate
 
 MEMORY_BYTES = 1 << 20
-MOST_BEATS = 16
 # Periods of the clocks of engine and memory, ps.
 CLOCKS = [(4000, 4000), (4000, 3334), (3334, 10_002), (8000, 3334)]
-OKAY, SLVERR = 0, 2
-
-
-@dataclass
-class Channel:
-    """Beats for a channel that goes to the memory, offered in their order."""
-
-    fields: tuple[str, ...]
-    beats: deque = field(default_factory=deque)
-    is_offered: bool = False
+SLVERR = 2
 
 
 class MemoryPort:
@@ -47,33 +36,18 @@ class MemoryPort:
         return getattr(self._dut, name)
 
 
-class Bench:
+class Bench(AxiUser):
     """An engine's side with random bursts, and the two memories."""
 
     def __init__(self, dut, seed: int):
-        self.dut = dut
-        self.random = random.Random(SEED * 1000 + seed)
-        self.bytes = len(dut.s_axi_wdata) // 8
-        # As the engine sees it: what is written for certain.
-        self.content = bytearray(self.random.randbytes(MEMORY_BYTES))
-        self.channels = {
-            "aw": Channel(("awaddr", "awlen")),
-            "w": Channel(("wdata", "wstrb")),
-            "ar": Channel(("araddr", "arlen")),
-        }
-        self.often = 1.0
-        # Of bursts without an answer: address and data of a write, address and bytes of a read.
-        self.writes: deque[tuple[int, bytes]] = deque()
-        self.reads: deque[tuple[int, int]] = deque()
-        self.got = bytearray()
-        self.answers: list[int] = []
+        randomness = random.Random(SEED * 1000 + seed)
+        content = bytearray(randomness.randbytes(MEMORY_BYTES))
+        super().__init__(dut, "s_axi", content, range(MEMORY_BYTES), randomness)
 
     async def start(self, engine_ps: int, memory_ps: int):
         """Clocks, memories, and a reset of both sides."""
         dut, half = self.dut, self.bytes // 2
-        for channel in self.channels:
-            getattr(dut, f"s_axi_{channel}valid").value = 0
-        dut.s_axi_bready.value = dut.s_axi_rready.value = 0
+        self.is_quiet()
         dut.rst.value = dut.memory_rst.value = 1
         self.clock = Clock(dut.clk, engine_ps, unit="ps")
         self.clock.start()
@@ -97,7 +71,7 @@ class Bench:
 
     def pause(self, how_often: float) -> None:
         """Both sides pause this often."""
-        self.often = 1.0 - how_often
+        self.often = self.takes = 1.0 - how_often
         for memory in self.memories:
             memory.pause(how_often)
 
@@ -110,106 +84,12 @@ class Bench:
         )
         return b"".join(parts)
 
-    # --- The engine's side -----------------------------------------------------------------------
-    def place(self) -> tuple[int, int]:
-        """Address and bytes of a burst that no other one under way has to do with."""
-        while True:
-            count = self.random.choice([1, self.bytes, self.random.randint(1, 16 * self.bytes)])
-            at = self.random.randrange(MEMORY_BYTES)
-            block = at // (MOST_BEATS * self.bytes)
-            count = min(count, (block + 1) * MOST_BEATS * self.bytes - at, BOUNDARY - at % BOUNDARY)
-            if self.is_free(at, count):
-                return at, count
-
-    def is_free(self, at: int, count: int) -> bool:
-        """Whether no burst under way has to do with these bytes."""
-        spans = [(one, len(data)) for one, data in self.writes] + list(self.reads)
-        return all(at + count <= one or one + size <= at for one, size in spans)
-
-    def beats(self, at: int, count: int) -> int:
-        """Beats of a burst of these bytes."""
-        return -(-(at % self.bytes + count) // self.bytes)
-
-    def write(self) -> None:
-        """Puts a burst into the queues."""
-        at, count = self.place()
-        data = self.random.randbytes(count)
-        skip, beats = at % self.bytes, self.beats(at, count)
-        self.writes.append((at, data))
-        self.channels["aw"].beats.append((at, beats - 1))
-        whole = bytes(skip) + data
-        enabled = ((1 << count) - 1) << skip
-        for beat in range(beats):
-            part = whole[beat * self.bytes : (beat + 1) * self.bytes].ljust(self.bytes, b"\0")
-            mask = enabled >> (beat * self.bytes) & ((1 << self.bytes) - 1)
-            self.channels["w"].beats.append((int.from_bytes(part, "little"), mask))
-
-    def read(self) -> None:
-        """Puts a burst into the queue."""
-        at, count = self.place()
-        self.reads.append((at, count))
-        self.channels["ar"].beats.append((at, self.beats(at, count) - 1))
-
-    async def run(self) -> None:
-        """Drives and samples the engine's side, clock by clock."""
-        dut = self.dut
-        while True:
-            for name, channel in self.channels.items():
-                valid = getattr(dut, f"s_axi_{name}valid")
-                channel.is_offered |= bool(channel.beats) and self.random.random() < self.often
-                valid.value = channel.is_offered
-                if channel.beats:
-                    for port, value in zip(channel.fields, channel.beats[0], strict=True):
-                        getattr(dut, f"s_axi_{port}").value = value
-            dut.s_axi_bready.value = self.random.random() < self.often
-            dut.s_axi_rready.value = self.random.random() < self.often
-            await ReadOnly()
-            if not dut.rst.value:
-                self.sample()
-            await FallingEdge(dut.clk)
-
-    def sample(self) -> None:
-        """What both sides agree on in this clock."""
-        dut = self.dut
-        for name, channel in self.channels.items():
-            if channel.is_offered and getattr(dut, f"s_axi_{name}ready").value:
-                channel.beats.popleft()
-                channel.is_offered = False
-        if dut.s_axi_bvalid.value and dut.s_axi_bready.value:
-            self.answers.append(int(dut.s_axi_bresp.value))
-            at, data = self.writes.popleft()
-            if self.answers[-1] == OKAY:
-                self.content[at : at + len(data)] = data
-        if dut.s_axi_rvalid.value and dut.s_axi_rready.value:
-            self.got += int(dut.s_axi_rdata.value).to_bytes(self.bytes, "little")
-            self.answers.append(int(dut.s_axi_rresp.value))
-            if dut.s_axi_rlast.value:
-                at, count = self.reads.popleft()
-                skip = at % self.bytes
-                if self.answers[-1] == OKAY:
-                    assert self.got[skip : skip + count] == self.content[at : at + count]
-                assert len(self.got) == self.beats(at, count) * self.bytes
-                self.got.clear()
-
-    async def finished(self) -> None:
-        """Waits until all bursts are answered."""
-        for _ in range(20_000):
-            if not self.writes and not self.reads:
-                return
-            await ClockCycles(self.dut.clk, 10)
-        raise AssertionError(f"{len(self.writes)} writes and {len(self.reads)} reads not answered")
-
     async def reset(self, clocks: int) -> None:
         """A reset of the engine, which forgets its bursts: their bytes are old ones or new ones."""
         dut = self.dut
         await FallingEdge(dut.clk)
         dut.rst.value = 1
-        for channel in self.channels.values():
-            channel.beats.clear()
-            channel.is_offered = False
-        forgotten, self.writes = self.writes, deque()
-        self.reads.clear()
-        self.got.clear()
+        forgotten = self.forget()
         await ClockCycles(dut.clk, clocks)
         await FallingEdge(dut.clk)
         dut.rst.value = 0
@@ -217,7 +97,7 @@ class Bench:
         at = self.random.randrange(MEMORY_BYTES // self.bytes) * self.bytes
         self.writes.append((at, self.content[at : at + 1]))
         self.channels["aw"].beats.append((at, 0))
-        self.channels["w"].beats.append((0, 0))
+        self.channels["w"].beats.append((0, 0, 1))
         await self.finished()
         now = self.stored()
         for at, data in forgotten:

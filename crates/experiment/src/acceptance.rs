@@ -8,8 +8,8 @@
 use std::future::Future;
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification, Target,
-    Transfer, TransferFault,
+    Buffer, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel, Contents,
+    DescriptorSource, Device, Notification, Target, Transfer, TransferFault, Window, WindowOptions,
 };
 use crosslane_host::{Bus, PageSize, setters};
 use crosslane_pcie::units::Picoseconds;
@@ -18,12 +18,13 @@ use smart_default::SmartDefault;
 
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::{Loopback, loopback};
-use crate::error::Result;
+use crate::error::{ExperimentError, Result};
 use crate::latency::latency;
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
-use crate::transfer::peer_write;
-use crate::transfer::{read, write};
+use crate::pattern::{compare, compare_slice, fill, pattern_bytes};
+use crate::peer_read::shows_memory;
+use crate::transfer::{peer_read, peer_write, read, write};
 
 /// Bytes of the transfers: a word, less than a TLP, a page and what crosses its end, and longer
 /// ones that end within a TLP.
@@ -35,6 +36,10 @@ const PAGE_BYTES: u64 = 4096;
 /// Descriptors that a ring has at least, and at most (docs/engine.md).
 const LEAST_RING_ENTRIES: u64 = 1024;
 const MOST_RING_ENTRIES: u64 = 1 << 16;
+/// Part of a card's memory that is stored into and loaded from by a core: from the second word of a
+/// page on.
+const STORED_AT: u64 = PAGE_BYTES + 4;
+const STORED_BYTES: u64 = 1000;
 /// Transfers that each end in an interrupt.
 const INTERRUPTS: u64 = 16;
 /// Round trips between two cards.
@@ -115,6 +120,10 @@ pub async fn accept(
                 note(one.step(&what, one.card(direction)).await);
             }
         }
+        if shows_memory(device) {
+            let what = format!("{STORED_BYTES} B of memory through BAR{CARD_MEMORY_BAR}");
+            note(one.step(&what, one.window()).await);
+        }
         if options.guarded {
             note(one.step("memory that is not mapped", one.unmapped()).await);
         }
@@ -126,6 +135,10 @@ pub async fn accept(
             let step = one.step("peer write", one.checked(peer_write(from, to, &run)));
             let place = format!("{} -> {}", from.function().name, to.function().name);
             note(TestStep { place: place.clone(), ..step.await });
+            if shows_memory(from) {
+                let step = one.step("peer read", one.checked(peer_read(from, to, &run)));
+                note(TestStep { place: place.clone(), ..step.await });
+            }
             let trips = one.step(&format!("{ROUND_TRIPS} round trips"), one.round_trips(to)).await;
             note(TestStep { place, ..trips });
         }
@@ -196,6 +209,45 @@ impl One<'_> {
         let measured =
             card_transfer(self.device, direction, &run).await.map_err(|error| error.to_string())?;
         compared(measured.data_errors)
+    }
+
+    /// What a core stores into the card's memory the engine reads there, and the other way round.
+    async fn window(&self) -> Result<(), String> {
+        let (device, seed) = (self.device, self.options.seed);
+        let answer = |error: crosslane_driver::DriverError| error.to_string();
+        let place = STORED_AT..STORED_AT + STORED_BYTES;
+        let options = WindowOptions::new(CARD_MEMORY_BAR, place).with_contents(Contents::Memory);
+        let window = Window::open(device.bus().clone(), device.function().id, options);
+        let window = window.map_err(answer)?;
+        let buffer = device.buffer(STORED_BYTES, PageSize::Small).await.map_err(answer)?;
+        let (mut errors, mut loaded) = (DataErrors::default(), vec![0; STORED_BYTES as usize]);
+
+        window.write(0, &pattern_bytes(seed, STORED_BYTES)).await.map_err(answer)?;
+        // Behind this they are in the memory.
+        window.read(0, &mut loaded).await.map_err(answer)?;
+        compare_slice(&loaded, seed, 0, &mut errors);
+        self.move_card(ChannelKind::C2h, &buffer).await?;
+        let words = |error: ExperimentError| error.to_string();
+        compare(&buffer, 0, STORED_BYTES, seed, 0, &mut errors).map_err(words)?;
+
+        fill(&buffer, 0, STORED_BYTES, !seed, 0).map_err(words)?;
+        self.move_card(ChannelKind::H2c, &buffer).await?;
+        window.read(0, &mut loaded).await.map_err(answer)?;
+        compare_slice(&loaded, !seed, 0, &mut errors);
+        buffer.unregister().await.map_err(answer)?;
+        compared(errors)
+    }
+
+    /// A transfer between a buffer and the part of the card's memory that is stored into.
+    async fn move_card(&self, kind: ChannelKind, buffer: &Buffer) -> Result<(), String> {
+        let device = self.device;
+        let answer = |error: crosslane_driver::DriverError| error.to_string();
+        let options = ChannelOptions::default().with_card_memory(true);
+        let mut channel = device.channel(kind, 0, options).await.map_err(answer)?;
+        let target = Target::Card(buffer.clone(), 0..STORED_BYTES, STORED_AT);
+        let transfer = Transfer::new(target, self.run().deadline(device.bus()));
+        channel.transfer(transfer).await.map_err(|error| error.to_string())?;
+        channel.close().await.map_err(answer)
     }
 
     /// Checks that the card answers and that its clock runs.

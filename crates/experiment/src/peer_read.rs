@@ -19,6 +19,12 @@ const MOST_MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes of one transfer that fills it.
 const FILL_BYTES: u64 = 1 << 20;
 
+/// Whether others can reach a card's memory: through a window into it.
+pub(crate) fn shows_memory(card: &Device) -> bool {
+    let is_window = |index| index == usize::from(CARD_MEMORY_BAR);
+    card.description().card_memory && card.function().bars.iter().any(|bar| is_window(bar.index))
+}
+
 /// A card's memory, each transfer at its own place in it, one behind the other.
 pub(crate) struct PeerSource {
     /// `fpga2 reads fpga1`.
@@ -41,9 +47,8 @@ impl PeerSource {
         if options.registration == Registration::Within {
             return refused("no memory is registered for a read of a peer".to_owned());
         }
-        let (source, bar) = (from.function(), usize::from(CARD_MEMORY_BAR));
-        let has_window = source.bars.iter().any(|it| it.index == bar);
-        if !from.description().card_memory || !has_window {
+        let source = from.function();
+        if !shows_memory(from) {
             return refused(format!(
                 "{} has no memory that others could read: its engine needs one, and a window into \
                  it in BAR{CARD_MEMORY_BAR} (tables card_memory and bar{CARD_MEMORY_BAR} of its \

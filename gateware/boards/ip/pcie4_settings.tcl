@@ -6,6 +6,19 @@
 # * blue-rdma, backend/ips/pcie/pcie.tcl: BARs of 32 bits, and the device ID of Gen3 x16.
 # * PG213, "MSI-X Capabilities Tab": the table's size is the number of vectors less one.
 
+# BAR 2 is an aperture onto board memory.
+set aperture {}
+if {[dict exists $board aperture]} {
+    set aperture [list \
+        CONFIG.pf0_bar2_enabled {true} \
+        CONFIG.pf0_bar2_type {Memory} \
+        CONFIG.pf0_bar2_64bit {true} \
+        CONFIG.pf0_bar2_prefetchable {true} \
+        CONFIG.pf0_bar2_scale {Megabytes} \
+        CONFIG.pf0_bar2_size [dict get $board aperture] \
+    ]
+}
+
 set_property -dict [list \
     CONFIG.mode_selection {Advanced} \
     CONFIG.PL_LINK_CAP_MAX_LINK_SPEED [dict get $board link] \
@@ -42,4 +55,5 @@ set_property -dict [list \
     CONFIG.PF0_MSIX_CAP_PBA_BIR {BAR_0} \
     CONFIG.PF0_MSIX_CAP_PBA_OFFSET {00001800} \
     CONFIG.pf0_dsn_enabled {true} \
+    {*}$aperture \
 ] [get_ips crosslane_pcie]

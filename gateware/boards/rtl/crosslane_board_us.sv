@@ -27,7 +27,9 @@ module crosslane_board_us
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit MEMORY = 0,
-    parameter int unsigned MEMORY_BITS = 33
+    parameter int unsigned MEMORY_BITS = 33,
+    parameter bit WINDOW = 0,
+    parameter int unsigned WINDOW_BITS = 28
 ) (
     input  logic                             refclk_p,    // 100 MHz from the slot
     input  logic                             refclk_n,
@@ -216,7 +218,9 @@ module crosslane_board_us
       .CLOCK_PS(CLOCK_PS),
       .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS),
       .MEMORY(MEMORY),
-      .MEMORY_BITS(MEMORY_BITS)
+      .MEMORY_BITS(MEMORY_BITS),
+      .WINDOW(WINDOW),
+      .WINDOW_BITS(WINDOW_BITS)
   ) card (
       .*,
       .clk(user_clk),

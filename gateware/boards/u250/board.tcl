@@ -13,6 +13,7 @@ set board {
     device      903f
     subsystem   a250
     memory      ddr4
+    aperture    256
     dram {
         MemoryType      RDIMMs
         MemoryPart      MTA18ASF2G72PZ-2G3

@@ -45,7 +45,9 @@ module crosslane_u250
       .CLOCK_PS(4000),
       .TIMEOUT_CLOCKS(12500000),
       .MEMORY(1),
-      .MEMORY_BITS(34)
+      .MEMORY_BITS(34),
+      .WINDOW(1),
+      .WINDOW_BITS(28)
   ) board (
       .*,
       .link_up(led[0]),

@@ -13,4 +13,5 @@ set board {
     device      903f
     subsystem   a050
     memory      hbm
+    aperture    256
 }

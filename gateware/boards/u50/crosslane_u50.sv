@@ -31,7 +31,9 @@ module crosslane_u50
       .CLOCK_PS(4000),
       .TIMEOUT_CLOCKS(12500000),
       .MEMORY(1),
-      .MEMORY_BITS(33)
+      .MEMORY_BITS(33),
+      .WINDOW(1),
+      .WINDOW_BITS(28)
   ) board (
       .*,
       .link_up(),

@@ -13,6 +13,7 @@ set board {
     device      903f
     subsystem   c118
     memory      ddr4
+    aperture    256
     dram {
         MemoryType      Components
         MemoryPart      MT40A256M16GE-075E

@@ -46,7 +46,9 @@ module crosslane_vcu118
       .CLOCK_PS(4000),
       .TIMEOUT_CLOCKS(12500000),
       .MEMORY(1),
-      .MEMORY_BITS(31)
+      .MEMORY_BITS(31),
+      .WINDOW(1),
+      .WINDOW_BITS(28)
   ) board (
       .*,
       .link_up(led[0]),

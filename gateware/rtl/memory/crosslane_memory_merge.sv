@@ -34,25 +34,24 @@ module crosslane_memory_merge #(
     input logic m_axi_bvalid,
     output logic m_axi_bready
 );
-  // --- Addresses: an offer stays until it is taken ---------------------------------------------
-  logic is_offered, chosen, kept, preferred, begins, has_room;
+  // --- Addresses -------------------------------------------------------------------------------
+  logic chosen, begins, has_room;
 
-  assign chosen = is_offered ? kept : s_axi_awvalid[preferred] ? preferred : !preferred;
-  assign begins = !is_offered && s_axi_awvalid != '0 && has_room;
-  assign m_axi_awvalid = is_offered || begins;
-  assign m_axi_awaddr = s_axi_awaddr[chosen];
-  assign m_axi_awlen = s_axi_awlen[chosen];
-  always_comb begin
-    s_axi_awready = '0;
-    s_axi_awready[chosen] = m_axi_awvalid && m_axi_awready;
-  end
-
-  always_ff @(posedge clk) begin
-    is_offered <= m_axi_awvalid && !m_axi_awready && !rst;
-    kept <= chosen;
-    if (begins) preferred <= !chosen;
-    if (rst) preferred <= 1'b0;
-  end
+  crosslane_memory_turn #(
+      .WIDTH(ADDRESS_BITS + 8)
+  ) turn (
+      .clk,
+      .rst,
+      .has_room,
+      .s_valid(s_axi_awvalid),
+      .s_ready(s_axi_awready),
+      .s_data ({s_axi_awaddr[1], s_axi_awlen[1], s_axi_awaddr[0], s_axi_awlen[0]}),
+      .m_valid(m_axi_awvalid),
+      .m_ready(m_axi_awready),
+      .m_data ({m_axi_awaddr, m_axi_awlen}),
+      .chosen,
+      .begins
+  );
 
   // --- Sources of the bursts that are on offer or begun: for their data, and for their answers --
   logic [1:0] room;

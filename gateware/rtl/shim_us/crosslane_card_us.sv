@@ -34,9 +34,11 @@ module crosslane_card_us
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     parameter bit PACKETS = 0,
     parameter bit PUSH = 0,
-    parameter bit MEMORY = 0,  // with COPY as in crosslane_engine
+    parameter bit MEMORY = 0,  // these five as in crosslane_engine
     parameter int unsigned MEMORY_BITS = 33,
     parameter bit COPY = 1,
+    parameter bit WINDOW = 0,
+    parameter int unsigned WINDOW_BITS = 28,
     localparam int unsigned LANES = DATA_BITS / 32,
     localparam bit WIDE = DATA_BITS == 512,
     localparam int unsigned CQ_USER_BITS = WIDE ? 183 : GEN3 ? 85 : 88,
@@ -159,29 +161,41 @@ module crosslane_card_us
         !(rx_valid && rx_discontinued && !rx_is_completion);
   end
 
-  // --- The board's memory ------------------------------------------------------------------------
-  logic memory_awvalid, memory_wvalid, memory_wlast, memory_bready, memory_arvalid, memory_rready;
-  logic [MEMORY_BITS-1:0] memory_awaddr, memory_araddr;
-  logic [7:0] memory_awlen, memory_arlen;
-  logic [  DATA_BITS-1:0] memory_wdata;
-  logic [DATA_BITS/8-1:0] memory_wstrb;
+  // --- The board's memory: of the engine, and of the aperture ------------------------------------
+  // Without memory or aperture some are not used.
+  // verilator lint_off UNUSEDSIGNAL
+  memory_request_t [1:0] user_request;
+  memory_answer_t [1:0] user_answer;
+  // verilator lint_on UNUSEDSIGNAL
+  logic [1:0][DATA_BITS-1:0] wdata;
+  logic [1:0][DATA_BITS/8-1:0] wstrb;
+  logic [1:0][MEMORY_BITS-1:0] awaddr, araddr;
+  logic [WINDOW_BITS-1:0] window_awaddr, window_araddr;
+  assign awaddr[1] = MEMORY_BITS'(window_awaddr);
+  assign araddr[1] = MEMORY_BITS'(window_araddr);
+  for (genvar n = 0; n < 2; n++) begin : g_request
+    assign user_request[n].awaddr = MEMORY_ADDRESS_BITS'(awaddr[n]);
+    assign user_request[n].wdata  = MEMORY_DATA_BITS'(wdata[n]);
+    assign user_request[n].wstrb  = (MEMORY_DATA_BITS / 8)'(wstrb[n]);
+    assign user_request[n].araddr = MEMORY_ADDRESS_BITS'(araddr[n]);
+  end
   assign memory_rst = engine_rst;
-  always_comb begin
-    memory_o = '0;
-    if (MEMORY) begin
-      memory_o.awvalid = memory_awvalid;
-      memory_o.awaddr  = MEMORY_ADDRESS_BITS'(memory_awaddr);
-      memory_o.awlen   = memory_awlen;
-      memory_o.wvalid  = memory_wvalid;
-      memory_o.wdata   = MEMORY_DATA_BITS'(memory_wdata);
-      memory_o.wstrb   = (MEMORY_DATA_BITS / 8)'(memory_wstrb);
-      memory_o.wlast   = memory_wlast;
-      memory_o.bready  = memory_bready;
-      memory_o.arvalid = memory_arvalid;
-      memory_o.araddr  = MEMORY_ADDRESS_BITS'(memory_araddr);
-      memory_o.arlen   = memory_arlen;
-      memory_o.rready  = memory_rready;
-    end
+
+  if (WINDOW) begin : g_window
+    crosslane_memory_share #(
+        .DATA_BITS(DATA_BITS),
+        .ADDRESS_BITS(MEMORY_BITS)
+    ) share (
+        .clk,
+        .rst(engine_rst),
+        .s_request(user_request),
+        .s_answer(user_answer),
+        .m_request(memory_o),
+        .m_answer(memory_i)
+    );
+  end else begin : g_no_window
+    assign memory_o = user_request[0];
+    assign user_answer = {memory_answer_t'('0), memory_i};
   end
 
   crosslane_card_with_memory #(
@@ -206,7 +220,9 @@ module crosslane_card_us
       .PUSH(PUSH),
       .MEMORY(MEMORY),
       .MEMORY_BITS(MEMORY_BITS),
-      .COPY(COPY)
+      .COPY(COPY),
+      .WINDOW(WINDOW),
+      .WINDOW_BITS(WINDOW_BITS)
   ) card (
       .clk,
       .rst(engine_rst),
@@ -232,56 +248,56 @@ module crosslane_card_us
       .poisoned_write(),
       .unexpected_completion(),
       .completion_timeout(),
-      .m_memory_awvalid(memory_awvalid),
-      .m_memory_awready(memory_i.awready),
-      .m_memory_awaddr(memory_awaddr),
-      .m_memory_awlen(memory_awlen),
+      .m_memory_awvalid(user_request[0].awvalid),
+      .m_memory_awready(user_answer[0].awready),
+      .m_memory_awaddr(awaddr[0]),
+      .m_memory_awlen(user_request[0].awlen),
       .m_memory_awsize(),
       .m_memory_awburst(),
-      .m_memory_wvalid(memory_wvalid),
-      .m_memory_wready(memory_i.wready),
-      .m_memory_wdata(memory_wdata),
-      .m_memory_wstrb(memory_wstrb),
-      .m_memory_wlast(memory_wlast),
-      .m_memory_bvalid(memory_i.bvalid),
-      .m_memory_bready(memory_bready),
-      .m_memory_bresp(memory_i.bresp),
-      .m_memory_arvalid(memory_arvalid),
-      .m_memory_arready(memory_i.arready),
-      .m_memory_araddr(memory_araddr),
-      .m_memory_arlen(memory_arlen),
+      .m_memory_wvalid(user_request[0].wvalid),
+      .m_memory_wready(user_answer[0].wready),
+      .m_memory_wdata(wdata[0]),
+      .m_memory_wstrb(wstrb[0]),
+      .m_memory_wlast(user_request[0].wlast),
+      .m_memory_bvalid(user_answer[0].bvalid),
+      .m_memory_bready(user_request[0].bready),
+      .m_memory_bresp(user_answer[0].bresp),
+      .m_memory_arvalid(user_request[0].arvalid),
+      .m_memory_arready(user_answer[0].arready),
+      .m_memory_araddr(araddr[0]),
+      .m_memory_arlen(user_request[0].arlen),
       .m_memory_arsize(),
       .m_memory_arburst(),
-      .m_memory_rvalid(memory_i.rvalid),
-      .m_memory_rready(memory_rready),
-      .m_memory_rdata(memory_i.rdata[DATA_BITS-1:0]),
-      .m_memory_rresp(memory_i.rresp),
-      .m_memory_rlast(memory_i.rlast),
-      .m_window_awvalid(),
-      .m_window_awready('0),
-      .m_window_awaddr(),
-      .m_window_awlen(),
+      .m_memory_rvalid(user_answer[0].rvalid),
+      .m_memory_rready(user_request[0].rready),
+      .m_memory_rdata(user_answer[0].rdata[DATA_BITS-1:0]),
+      .m_memory_rresp(user_answer[0].rresp),
+      .m_memory_rlast(user_answer[0].rlast),
+      .m_window_awvalid(user_request[1].awvalid),
+      .m_window_awready(user_answer[1].awready),
+      .m_window_awaddr(window_awaddr),
+      .m_window_awlen(user_request[1].awlen),
       .m_window_awsize(),
       .m_window_awburst(),
-      .m_window_wvalid(),
-      .m_window_wready('0),
-      .m_window_wdata(),
-      .m_window_wstrb(),
-      .m_window_wlast(),
-      .m_window_bvalid('0),
-      .m_window_bready(),
-      .m_window_bresp('0),
-      .m_window_arvalid(),
-      .m_window_arready('0),
-      .m_window_araddr(),
-      .m_window_arlen(),
+      .m_window_wvalid(user_request[1].wvalid),
+      .m_window_wready(user_answer[1].wready),
+      .m_window_wdata(wdata[1]),
+      .m_window_wstrb(wstrb[1]),
+      .m_window_wlast(user_request[1].wlast),
+      .m_window_bvalid(user_answer[1].bvalid),
+      .m_window_bready(user_request[1].bready),
+      .m_window_bresp(user_answer[1].bresp),
+      .m_window_arvalid(user_request[1].arvalid),
+      .m_window_arready(user_answer[1].arready),
+      .m_window_araddr(window_araddr),
+      .m_window_arlen(user_request[1].arlen),
       .m_window_arsize(),
       .m_window_arburst(),
-      .m_window_rvalid('0),
-      .m_window_rready(),
-      .m_window_rdata('0),
-      .m_window_rresp('0),
-      .m_window_rlast('0)
+      .m_window_rvalid(user_answer[1].rvalid),
+      .m_window_rready(user_request[1].rready),
+      .m_window_rdata(user_answer[1].rdata[DATA_BITS-1:0]),
+      .m_window_rresp(user_answer[1].rresp),
+      .m_window_rlast(user_answer[1].rlast)
   );
 
   if (GEN3 && TAGS + 4 * (H2C + C2H + PEER) > 64) begin : g_check

@@ -82,9 +82,10 @@ Examples:
 
 NAME is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT. Every byte that is moved is compared. With several
-cards each also writes to the next one and back. Behind an IOMMU memory that was taken from a card
-must be out of its reach; in a lab that step is left out. At last each card is reset while it writes
-to memory: nothing may come afterwards, and it has to work as before.
+cards each also writes to the next one and back, and is read by it if BAR2 shows its memory. Behind
+an IOMMU memory that was taken from a card must be out of its reach; in a lab that step is left out.
+At last each card is reset while it writes to memory: nothing may come afterwards, and it has to
+work as before.
 A card is used alone: no other program may have it open.")]
 pub struct TestArguments {
     /// The cards.

@@ -64,6 +64,16 @@ fn a_card_with_memory_has_that_looked_at_too() {
 }
 
 #[test]
+fn cards_that_show_their_memory_are_read_by_cores_and_by_each_other() {
+    let options = options().with_largest_bytes(0);
+    let (steps, failed) = steps("rosta:memory", &["fpga1", "fpga2"], &options, |_| {});
+    assert_eq!((bad(&steps), failed), (Vec::new(), 0));
+    let places_of = |what| steps.iter().filter(move |step| step.what == what).map(|it| &it.place);
+    assert!(places_of("1000 B of memory through BAR2").eq(["fpga1", "fpga2"]));
+    assert!(places_of("peer read").eq(["fpga1 -> fpga2", "fpga2 -> fpga1"]));
+}
+
+#[test]
 fn memory_that_is_reached_without_a_mapping_fails_its_step_alone() {
     let options = options().with_guarded(true).with_largest_bytes(0);
     let (steps, failed) = steps("rosta:crosslane", &["fpga1"], &options, |_| {});
