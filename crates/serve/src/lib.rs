@@ -37,4 +37,4 @@ pub use error::{ServeError, ServeEvent};
 pub use event_log::EventLog;
 pub use mappings::{Mappings, Quota, SharedMappings};
 pub use options::{ServeOptions, raise_limit_of_files};
-pub use server::{ServedDevice, Server};
+pub use server::{ServedDevice, Server, free_socket};

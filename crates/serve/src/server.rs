@@ -142,6 +142,22 @@ impl Drop for Server {
     }
 }
 
+/// Removes the socket that a server has left at a path when it was killed.
+///
+/// # Errors
+/// Something else is there, or a server that listens.
+pub fn free_socket(path: &Path) -> io::Result<()> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is there, and no socket"));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+    }
+}
+
 fn no_thread(error: &std::io::Error) -> ServeError {
     let why = Reason::new(error.kind().into(), format!("cannot start a thread: {error}"));
     ServeError::Socket { path: PathBuf::new(), why }
@@ -150,13 +166,7 @@ fn no_thread(error: &std::io::Error) -> ServeError {
 impl Socket {
     fn new(path: &Path, station: Station) -> Result<Self, ServeError> {
         let refused = |why: Reason| ServeError::Socket { path: path.to_owned(), why };
-        let is_socket = |path| {
-            fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
-        };
-        if is_socket(path) && UnixStream::connect(path).is_err() {
-            // No server listens there any more.
-            fs::remove_file(path).map_err(|error| refused(error.into()))?;
-        }
+        free_socket(path).map_err(|error| refused(error.into()))?;
         let bytes = path.as_os_str().len();
         if bytes > MAX_PATH_BYTES {
             let why = format!(

@@ -3,8 +3,8 @@
 //! whose server it is.
 
 use std::fs::Permissions;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,19 +56,6 @@ fn is_own(stream: &UnixStream) -> std::io::Result<bool> {
     Ok(other.is_root() || other == rustix::process::geteuid())
 }
 
-/// Makes room for a socket: one that no server listens at any more is removed.
-fn free(path: &Path) -> std::io::Result<()> {
-    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        return Err(std::io::Error::new(ErrorKind::AlreadyExists, "it is there, and no socket"));
-    }
-    match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        Err(error) => Err(error),
-        Ok(_) => Err(std::io::Error::new(ErrorKind::AddrInUse, "another server listens there")),
-    }
-}
-
 impl Control {
     /// Listens at a path, from a thread.
     ///
@@ -79,7 +66,7 @@ impl Control {
             let place = path.display();
             CommandError::Failed(format!("--control {place}: cannot listen there: {error}"))
         };
-        free(path).map_err(failed)?;
+        crosslane_serve::free_socket(path).map_err(failed)?;
         let listener = UnixListener::bind(path).map_err(failed)?;
         std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed)?;
         let (ask, asked) = mpsc::unbounded();
