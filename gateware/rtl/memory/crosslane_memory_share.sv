@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Two users of one memory, burst by burst in turn: the engine and its aperture. They take data and
-// answers at any time, so neither holds up the other.
+// Two users of one memory, burst by burst in turn: the engine and its aperture. Both take data and
+// answers at any time, and a burst's data come whatever the other one does: neither can stop the
+// other.
 
 module crosslane_memory_share
   import crosslane_memory_pkg::*;
