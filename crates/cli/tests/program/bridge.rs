@@ -228,10 +228,10 @@ fn a_server_is_watched_by_systemd_prometheus_and_a_pool() {
     };
     // A port that was free a moment ago.
     let metrics = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).unwrap();
-    // As systemd names the process whose watchdog it is.
+    // As systemd names the process whose watchdog it is. Most of what that is told is not read.
     let mut command = Command::new("sh");
     command.args(["-c", "WATCHDOG_PID=$$ exec \"$0\" \"$@\"", program()]);
-    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "100000");
+    command.env("NOTIFY_SOCKET", &socket).env("WATCHDOG_USEC", "2000");
     let cards = "--device mem:64K --device zero=null: --listen 127.0.0.1:0 --network tls";
     let server = Server::with(command, &format!("{cards} --log json --metrics {metrics}"));
     assert!(heard().contains("READY=1"));
