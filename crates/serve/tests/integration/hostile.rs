@@ -287,8 +287,8 @@ fn two_hundred_clients_at_once_are_all_served() {
                 if number % 4 > 0 {
                     return is_served(&host.open().unwrap());
                 }
-                // One that is slow to begin is no silent one. One that a busy machine makes as slow as
-                // that begins again.
+                // One that is slow to begin is no silent one. If a busy machine makes it as slow
+                // as that, it begins again.
                 let slow = std::iter::repeat_with(|| {
                     let (raw, begun) = (Raw::silent(&host.socket), Instant::now());
                     std::thread::sleep(Duration::from_millis(20));
