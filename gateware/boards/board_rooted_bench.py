@@ -93,9 +93,9 @@ class RootedHost(OnClientsMemory, ABC):
     async def start(self):
         """Clock, reset, enumeration by the root complex, and what firmware sets."""
         self.device = self.make_device()
+        function = self.device.functions[0]
         for number, count in self.bars.items():
             is_wide = number in self.board.core.wide_bars
-            function = self.device.functions[0]
             function.configure_bar(number, count, ext=is_wide, prefetch=is_wide)
         self.root = RootComplex()
         self.root.max_payload_size, self.root.max_read_request_size = 1, 2

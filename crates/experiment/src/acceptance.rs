@@ -5,6 +5,7 @@
 //!
 //! The same steps run on a board, through a server's socket, in a virtual machine and in a lab.
 
+use std::fmt::Display;
 use std::future::Future;
 
 use crosslane_driver::{
@@ -18,7 +19,7 @@ use smart_default::SmartDefault;
 
 use crate::card_transfer::{CardDirection, card_transfer};
 use crate::chain::{Loopback, loopback};
-use crate::error::{ExperimentError, Result};
+use crate::error::Result;
 use crate::latency::latency;
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
@@ -160,6 +161,11 @@ struct One<'a> {
     options: &'a AcceptanceOptions,
 }
 
+/// The sentence of an error.
+fn words(error: impl Display) -> String {
+    error.to_string()
+}
+
 /// Turns data errors into an error sentence.
 fn compared(errors: DataErrors) -> Result<(), String> {
     match errors.words {
@@ -190,7 +196,7 @@ impl One<'_> {
     }
 
     async fn checked(&self, run: impl Future<Output = Result<Measured>>) -> Result<(), String> {
-        compared(run.await.map_err(|error| error.to_string())?.data_errors)
+        compared(run.await.map_err(words)?.data_errors)
     }
 
     async fn write(&self, run: Options) -> Result<(), String> {
@@ -206,56 +212,51 @@ impl One<'_> {
             timeout: self.options.timeout,
             ..Options::by_registers(SOME_BYTES, self.options.seed)
         };
-        let measured =
-            card_transfer(self.device, direction, &run).await.map_err(|error| error.to_string())?;
+        let measured = card_transfer(self.device, direction, &run).await.map_err(words)?;
         compared(measured.data_errors)
     }
 
-    /// What a core stores into the card's memory the engine reads there, and the other way round.
+    /// The engine reads in the card's memory what a core has stored there, and the other way round.
     async fn window(&self) -> Result<(), String> {
         let (device, seed) = (self.device, self.options.seed);
-        let answer = |error: crosslane_driver::DriverError| error.to_string();
         let place = STORED_AT..STORED_AT + STORED_BYTES;
         let options = WindowOptions::new(CARD_MEMORY_BAR, place).with_contents(Contents::Memory);
         let window = Window::open(device.bus().clone(), device.function().id, options);
-        let window = window.map_err(answer)?;
-        let buffer = device.buffer(STORED_BYTES, PageSize::Small).await.map_err(answer)?;
+        let window = window.map_err(words)?;
+        let buffer = device.buffer(STORED_BYTES, PageSize::Small).await.map_err(words)?;
         let (mut errors, mut loaded) = (DataErrors::default(), vec![0; STORED_BYTES as usize]);
 
-        window.write(0, &pattern_bytes(seed, STORED_BYTES)).await.map_err(answer)?;
+        window.write(0, &pattern_bytes(seed, STORED_BYTES)).await.map_err(words)?;
         // Behind this they are in the memory.
-        window.read(0, &mut loaded).await.map_err(answer)?;
+        window.read(0, &mut loaded).await.map_err(words)?;
         compare_slice(&loaded, seed, 0, &mut errors);
         self.move_card(ChannelKind::C2h, &buffer).await?;
-        let words = |error: ExperimentError| error.to_string();
         compare(&buffer, 0, STORED_BYTES, seed, 0, &mut errors).map_err(words)?;
 
         fill(&buffer, 0, STORED_BYTES, !seed, 0).map_err(words)?;
         self.move_card(ChannelKind::H2c, &buffer).await?;
-        window.read(0, &mut loaded).await.map_err(answer)?;
+        window.read(0, &mut loaded).await.map_err(words)?;
         compare_slice(&loaded, !seed, 0, &mut errors);
-        buffer.unregister().await.map_err(answer)?;
+        buffer.unregister().await.map_err(words)?;
         compared(errors)
     }
 
     /// A transfer between a buffer and the part of the card's memory that is stored into.
     async fn move_card(&self, kind: ChannelKind, buffer: &Buffer) -> Result<(), String> {
         let device = self.device;
-        let answer = |error: crosslane_driver::DriverError| error.to_string();
         let options = ChannelOptions::default().with_card_memory(true);
-        let mut channel = device.channel(kind, 0, options).await.map_err(answer)?;
+        let mut channel = device.channel(kind, 0, options).await.map_err(words)?;
         let target = Target::Card(buffer.clone(), 0..STORED_BYTES, STORED_AT);
         let transfer = Transfer::new(target, self.run().deadline(device.bus()));
-        channel.transfer(transfer).await.map_err(|error| error.to_string())?;
-        channel.close().await.map_err(answer)
+        channel.transfer(transfer).await.map_err(words)?;
+        channel.close().await.map_err(words)
     }
 
     /// Checks that the card answers and that its clock runs.
     async fn registers(&self) -> Result<(), String> {
         let device = self.device;
-        let answer = |error: crosslane_driver::DriverError| error.to_string();
-        let first = device.time_clocks().await.map_err(answer)?;
-        let second = device.time_clocks().await.map_err(answer)?;
+        let first = device.time_clocks().await.map_err(words)?;
+        let second = device.time_clocks().await.map_err(words)?;
         if second <= first {
             return Err(format!("its time was {first} clocks, and then {second}"));
         }
@@ -269,29 +270,28 @@ impl One<'_> {
             timeout: self.options.timeout,
             ..Options::ping_pong()
         };
-        let made = latency(self.device, to, &run).await.map_err(|error| error.to_string())?;
+        let made = latency(self.device, to, &run).await.map_err(words)?;
         compared(made.data_errors)
     }
 
     /// A read of memory that was taken from the card is refused, and the channel works afterwards.
     async fn unmapped(&self) -> Result<(), String> {
         let (device, bus) = (self.device, self.device.bus());
-        let answer = |error: crosslane_driver::DriverError| error.to_string();
         let function = device.function().id;
-        let memory = bus.allocate(SOME_BYTES, PageSize::Small).map_err(|e| e.to_string())?;
-        let buffer = device.register(memory.clone()).await.map_err(answer)?;
+        let memory = bus.allocate(SOME_BYTES, PageSize::Small).map_err(words)?;
+        let buffer = device.register(memory.clone()).await.map_err(words)?;
         let options = ChannelOptions::default();
-        let mut channel = device.channel(ChannelKind::H2c, 0, options).await.map_err(answer)?;
+        let mut channel = device.channel(ChannelKind::H2c, 0, options).await.map_err(words)?;
         // Behind the driver's back: as if another program had given the memory back.
-        bus.unpin(function, &memory).await.map_err(|error| error.to_string())?;
+        bus.unpin(function, &memory).await.map_err(words)?;
         let transfer = Transfer {
             target: Target::Buffer(buffer.clone(), 0..SOME_BYTES),
             level: CompletionLevel::Visible,
-            deadline: Picoseconds(bus.now().0.saturating_add(self.options.timeout.0)),
+            deadline: self.run().deadline(bus),
         };
         let read = channel.transfer(transfer).await;
-        bus.pin(function, &memory).await.map_err(|error| error.to_string())?;
-        channel.close().await.map_err(answer)?;
+        bus.pin(function, &memory).await.map_err(words)?;
+        channel.close().await.map_err(words)?;
         drop(buffer);
         match read {
             Ok(_) => return Err("it was read all the same".to_owned()),

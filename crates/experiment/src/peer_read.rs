@@ -21,8 +21,8 @@ const FILL_BYTES: u64 = 1 << 20;
 
 /// Whether others can reach a card's memory: through a window into it.
 pub(crate) fn shows_memory(card: &Device) -> bool {
-    let is_window = |index| index == usize::from(CARD_MEMORY_BAR);
-    card.description().card_memory && card.function().bars.iter().any(|bar| is_window(bar.index))
+    let window = usize::from(CARD_MEMORY_BAR);
+    card.description().card_memory && card.function().bars.iter().any(|bar| bar.index == window)
 }
 
 /// A card's memory, each transfer at its own place in it, one behind the other.
