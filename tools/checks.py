@@ -107,6 +107,12 @@ COUNTS = (
     re.compile(r"^\W fail (?P<failed>\d+)$"),
 )
 
+# Lines that name a failed test, of the test runners in use, and the line before its reason.
+FAILED_TEST = re.compile(r"^(test \S+ \.\.\. FAILED$|FAILED |ERROR |FAIL: |ERROR: |✖ )")
+PANICKED = re.compile(r"^thread .* panicked at ")
+# Most of these lines that the table repeats of a step.
+MOST_NAMED = 20
+
 
 def counts_in(log: Path) -> tuple[int, int]:
     """Tests that have passed and failed, by the summary lines of their runners."""
@@ -119,6 +125,18 @@ def counts_in(log: Path) -> tuple[int, int]:
                 failed += int(counts.get("failed") or 0)
                 break
     return passed, failed
+
+
+def failed_in(log: Path) -> list[str]:
+    """The lines that name failed tests, and what their threads died of, at most `MOST_NAMED`."""
+    lines = log.read_text(errors="replace").splitlines()
+    named = []
+    for number, line in enumerate(lines):
+        if FAILED_TEST.match(line):
+            named.append(line)
+        elif PANICKED.match(line):
+            named += lines[number : number + 2]
+    return named[:MOST_NAMED]
 
 
 class Run:
@@ -236,6 +254,8 @@ class Run:
             tests = str(passed) if passed + failed else "-"
             words = "" if step.passed else f"   FAILED ({failed} tests)" if failed else "   FAILED"
             print(f"{step.target:<22}{step.seconds:>8.0f}   {tests}{words}")
+            if step.process and not step.passed:
+                print("".join(f"    {line}\n" for line in failed_in(step.log)), end="")
         minutes = (time.monotonic() - self.begun) / 60
         usage = os.times()
         cpu = (usage.children_user + usage.children_system) / 60

@@ -5,11 +5,11 @@ import re
 
 import checks
 import pytest
-from checks import ROOT, STEPS, Run, Step, counts_in
+from checks import ROOT, STEPS, Run, Step, counts_in, failed_in
 
 MAKEFILE = """
 one: ; @sleep 0.3; echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measured'
-two: ; @echo '==== 1 failed, 3 passed in 0.50s ====' && false
+two: ; @echo 'FAILED test_it.py::test_two' && echo '==== 1 failed, 3 passed in 0.50s ====' && false
 three: ; @touch three-has-run
 five: ; @echo 'it waits for good' && sleep 1000
 six seven: ; @sleep 0.3
@@ -44,6 +44,7 @@ def test_failure_stops_what_needs_it(run, tmp_path):
     assert not passed
     assert "==== two FAILED" in printed
     assert "\n3 passed, 1 failed\n" in printed
+    assert re.search(r"two .*FAILED \(1 tests\)\n    FAILED test_it.py::test_two\n", printed)
     assert not (tmp_path / "three-has-run").exists()
     assert (tmp_path / "four-has-run").exists()
 
@@ -90,6 +91,21 @@ def test_closing_lines_of_cargo_pytest_and_unittest_are_added_up(tmp_path):
         "12 passed through here\n"
     )
     assert counts_in(log) == (28, 3)
+
+
+def test_names_of_failed_tests_and_why(tmp_path):
+    """The table repeats them, so that the end of a long output says what failed."""
+    log = tmp_path / "log"
+    log.write_text(
+        "test bridge::one ... ok\n"
+        "test bridge::two ... FAILED\n"
+        "thread 'bridge::two' (6304) panicked at crates/cli/tests/two.rs:312:5:\n"
+        "there is no card\n"
+        "stack backtrace:\n"
+    )
+    assert failed_in(log) == log.read_text().splitlines()[1:4]
+    log.write_text("FAILED test_it.py::test_it - assert 1 == 2\n" * 30)
+    assert len(failed_in(log)) == checks.MOST_NAMED
 
 
 def test_steps_are_targets_and_documented():

@@ -27,6 +27,9 @@ use crate::stage::Stage;
 /// Time between two looks whether the last client of a removed card has gone.
 const LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
 
+/// How the error of a transfer ends whose card leaves.
+const REMOVED: &str = "was removed from this server";
+
 /// Most cards of a server.
 const MOST_CARDS: usize = 1024;
 
@@ -153,6 +156,7 @@ pub(super) async fn change<R: Rdma<Memory = AnyMemory>, C: Clock>(
                     Some(error) => Err(error),
                 };
                 if added.is_ok() {
+                    shared.removed.borrow_mut().remove(&name);
                     (shared.tell)(&ServerEvent::CardAdded { card: name });
                 }
                 // Whoever asked may have gone.
@@ -160,7 +164,8 @@ pub(super) async fn change<R: Rdma<Memory = AnyMemory>, C: Clock>(
             }
             Some(Change::Remove(name, told)) => match shared.card(&name) {
                 Ok(card) => {
-                    card.leaving.begin("was removed from this server");
+                    card.leaving.begin(REMOVED);
+                    shared.note_removed(name);
                     leaving.push(shared.remove(card, told).boxed_local());
                 }
                 Err(_) if shared.forget(&name) => {
@@ -196,7 +201,10 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Shared<R, C> {
             let served = self.served();
             let have: Vec<&str> = served.iter().map(|place| place.name.as_str()).collect();
             let have = if have.is_empty() { "none".to_owned() } else { have.join(", ") };
-            let why = format!("there is no card {name}: this server has {have}");
+            let why = match self.removed.borrow().contains(name) {
+                true => format!("{name} {REMOVED}, which has {have}"),
+                false => format!("there is no card {name}: this server has {have}"),
+            };
             BridgeError::new(Stage::Request, NotFound, why)
         })
     }
@@ -247,6 +255,15 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Shared<R, C> {
             return Ok(());
         };
         Err(BridgeError::new(Stage::Request, InvalidArgument, problem))
+    }
+
+    /// Notes that a card was removed; of too many one is forgotten.
+    fn note_removed(&self, name: String) {
+        let mut removed = self.removed.borrow_mut();
+        if removed.len() == MOST_CARDS {
+            removed.pop_first();
+        }
+        removed.insert(name);
     }
 
     /// Frees a card once its transfers have ended, and tells whoever asked.

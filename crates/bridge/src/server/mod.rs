@@ -17,7 +17,7 @@ mod transfer;
 mod within;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -292,6 +292,8 @@ struct Shared<R: Rdma<Memory = AnyMemory>, C> {
     options: ServerOptions,
     /// The cards, and those that are being removed.
     places: RefCell<Vec<Rc<ServedCard<R>>>>,
+    /// Names of cards that were removed: a transfer in pieces may ask for the next one.
+    removed: RefCell<BTreeSet<String>>,
     /// Cards that are not served for now, by name.
     outages: RefCell<BTreeMap<String, Outage>>,
     reloader: Option<Box<dyn Reloader>>,
@@ -336,6 +338,7 @@ impl<R: Rdma<Memory = AnyMemory>, C: Clock> Server<R, C> {
             clock,
             options,
             places: RefCell::default(),
+            removed: RefCell::default(),
             outages: RefCell::default(),
             reloader: None,
             reloading: Reloading::default(),

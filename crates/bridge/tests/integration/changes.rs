@@ -78,8 +78,9 @@ fn a_removed_cards_transfers_end_and_others_go_on() {
         removed.expect("it is removed");
         assert_eq!(other.cards().await.expect("it answers"), [CARD]);
         let error = other.put(&first, &to_second, &settings, |_| {}).await.expect_err("it is gone");
-        let nobody = format!("there is no card second: this server has {CARD}");
-        assert_eq!(error.why.to_string(), nobody);
+        // As the next piece of a file is told.
+        let gone = format!("second was removed from this server, which has {CARD}");
+        assert_eq!(error.why.to_string(), gone);
         is_served(scene, &other, CARD, 7).await;
         // Its name and its engine are free again.
         changes.add("second", second(scene).await).await.expect("it is added again");
@@ -99,7 +100,7 @@ fn the_last_card_goes_and_memory_comes() {
         changed.expect("it is removed");
         let error = client.get(&place(CARD, 0), &scene.empty(4).await, &options(), |_| {}).await;
         let why = error.expect_err("no card is left").why.to_string();
-        assert_eq!(why, format!("there is no card {CARD}: this server has none"));
+        assert_eq!(why, format!("{CARD} was removed from this server, which has none"));
         let memory = scene.bus.allocate(1 << 16, PageSize::Small).expect("there is memory");
         changes.add("memory", Served::Memory(AnyMemory::new(memory))).await.expect("it is added");
         is_served(scene, &client, "memory", 1).await;
