@@ -108,7 +108,9 @@ def mapped(configuration: Configuration, family: str, *, only_kept: bool = False
         netlist.unlink()
 
     half_rate = (configuration.half_rate,) if configuration.half_rate else ()
-    parts = (script, (SYN / "netlist.py").read_text(), *half_rate, *configuration.sources)
+    mended = (str(yosys.MENDED),) if family == ULTRASCALE else ()
+    netlist = (SYN / "netlist.py").read_text()
+    parts = (script, netlist, *half_rate, *mended, *configuration.sources)
     label = f"{configuration.name}, {FAMILIES[family]}"
     folder = kept("area", configuration.module, label, parts, make, only_kept=only_kept)
     if folder is None:

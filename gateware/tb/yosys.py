@@ -7,10 +7,14 @@ output, and a command that fails ends the process with status 1.
 
 import subprocess
 import sys
+import tempfile
 from importlib import metadata
 from pathlib import Path
 
 VERSION = metadata.version("pyosys")
+# A distributed memory of UltraScale+ that its library describes with 2^16 words; the part, and the
+# map that takes its place, have 2^9. Folder, file, what is wrong and right.
+MENDED = ("xilinx", "lutrams_xcu.txt", ('"ABITS" 16 {', "abits 16;"), ('"ABITS" 9 {', "abits 9;"))
 
 
 def run(commands: str, folder: Path) -> None:
@@ -23,11 +27,30 @@ def run(commands: str, folder: Path) -> None:
         raise RuntimeError(f"yosys has failed ({done.returncode}) at: {commands}\n{said}")
 
 
+def mend(share: Path, mended: Path) -> None:
+    """Fills a folder with links to yosys's libraries, but for the one that is mended."""
+    folder, name, wrong, right = MENDED
+    (mended / folder).mkdir()
+    for path in [*share.iterdir(), *(share / folder).iterdir()]:
+        if path not in (share / folder, share / folder / name):
+            (mended / path.relative_to(share)).symlink_to(path)
+    text = (share / folder / name).read_text()
+    for old, new in zip(wrong, right, strict=True):
+        text = text.replace(old, new)
+    (mended / folder / name).write_text(text)
+
+
 def main() -> None:
     """Runs the commands of the command line in this process."""
-    from pyosys import libyosys
+    import pyosys
 
-    libyosys.run_pass(sys.argv[1], libyosys.Design())
+    with tempfile.TemporaryDirectory() as mended:
+        mend(Path(pyosys.__file__).parent / "share", Path(mended))
+        # It is read when the library is loaded.
+        sys._pyosys_share_dirname = f"{mended}/"
+        from pyosys import libyosys
+
+        libyosys.run_pass(sys.argv[1], libyosys.Design())
 
 
 if __name__ == "__main__":
