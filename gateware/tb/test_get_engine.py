@@ -63,6 +63,8 @@ class Surroundings:
         self.reads: list[tuple[int, int]] = []
         self.faults: dict[int, str] = {}  # by the address of a read
         self.latency, self.pause, self.link_pause = 50, 0.0, 0.0
+        # Of the completions of a read, if they are not by chance: bytes, and clocks between two.
+        self.size, self.gap = 0, 0
         # The link: datagrams of each channel in its queue, and all that have come.
         self.queue = [0] * CHANNELS
         self.held = 0  # channels without credit
@@ -114,7 +116,8 @@ class Surroundings:
         left = count
         while left:
             address = start + count - left
-            size = min(left, 64 * self.seed.randrange(1, 5) - address % 64)
+            size = self.size or 64 * self.seed.randrange(1, 5)
+            size = min(left, size - address % 64)
             _, _, length = enables(address, size)
             data = bytes(byte_at(address - address % 4 + n) for n in range(4 * length))
             fields = {"kind": COMPLETION_DATA, "address": address & 0x7F, "length_dw": length}
@@ -125,7 +128,7 @@ class Surroundings:
                 fields["byte_count"] = left + 4
             self.answers.append((at_clock, Tlp(header | fields, data)))
             left -= size
-            at_clock += self.seed.randrange(20)
+            at_clock += self.gap or self.seed.randrange(20)
 
     def next_completion(self, clock: int) -> None:
         """Chooses a completion that may come: those of one read in their order."""
@@ -401,7 +404,22 @@ async def gets_keep_the_link_busy(dut):
     assert len(clocks) == 16 * 4096 // PAYLOAD_BYTES
     share = (PAYLOAD_BYTES + 8) // 8 * (len(clocks) - 1) / (clocks[-1] - clocks[0])
     dut._log.warning("first %d clocks, share %.3f", clocks[0] - first, share)
-    assert share >= 0.95, share
+    # In words of 64 bits completions alone, with the bench's pauses, take nearly as long.
+    assert share >= (0.93 if around.bytes == 8 else 0.99), share
+
+
+@cocotb.test()
+async def parts_of_a_read_are_sent_as_they_come(dut):
+    """A datagram leaves when its bytes have come; the read has not ended."""
+    bench, around, _ = await begin(dut, "parts")
+    around.drain, around.latency, around.size, around.gap = 1.0, 1, 64, 500
+    token = around.get(0, 5, [(MEMORY, MAX_READ)])
+    await bench.until(around.is_idle, 8000)
+    assert around.notified[token] == (DONE, MAX_READ)
+    payloads = MAX_READ // PAYLOAD_BYTES
+    sent = around.clocks[-1] - around.clocks[0]
+    apart = (payloads - 1) * PAYLOAD_BYTES // 64 * around.gap
+    assert apart <= sent <= apart + 20, sent
 
 
 @pytest.mark.parametrize("long", [0, 1])

@@ -84,6 +84,8 @@ module crosslane_get_engine
   get_read_t read;
   logic end_valid, end_ready, push, push_done, done;
   get_end_t ended;
+  logic come_valid;
+  get_come_t come_read;
   logic [CHANNELS-1:0] has_space;
   logic [2:0] push_channel, done_channel;
   get_record_t push_record;
@@ -163,6 +165,8 @@ module crosslane_get_engine
       .write_position(ring_write_position),
       .write_data    (ring_write_data),
       .write_enable  (ring_write_enable),
+      .come_valid,
+      .come_read,
       .end_valid,
       .end_ready,
       .ended,

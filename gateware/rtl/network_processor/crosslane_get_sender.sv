@@ -32,6 +32,11 @@ module crosslane_get_sender
     output logic [7:0] push_place,
     output logic [15:0] push_position,
     output logic [CHANNELS-1:0] has_space,  // for a read
+    // More of a read has come, not all, in the clock in which the last of it goes into the memory.
+    input logic come_valid,
+    // verilator lint_off UNUSEDSIGNAL
+    input get_come_t come_read,
+    // verilator lint_on UNUSEDSIGNAL
     // A read has ended.
     input logic done,
     input logic [2:0] done_channel,
@@ -66,6 +71,7 @@ module crosslane_get_sender
   typedef logic [PLACE_BITS:0] count_t;
 
   (* ram_style = "distributed" *) get_record_t records[CHANNELS*RECORDS];
+  (* ram_style = "distributed" *) logic [12:0] come[CHANNELS*RECORDS];  // bytes of a read
   (* ram_style = "distributed" *) logic voids[CHANNELS<<SEQUENCE_BITS];
   logic [CHANNELS*RECORDS-1:0] is_done;
   logic [CHANNELS-1:0][RECORD_BITS:0] head, tail;
@@ -78,6 +84,7 @@ module crosslane_get_sender
   logic [CHANNELS-1:0][15:0] nodes, abort_nodes;
   logic [CHANNELS-1:0][12:0] indices;
   count_t [CHANNELS-1:0] available;
+  logic [CHANNELS-1:0][12:0] counted;  // bytes of the next read that were available at some time
 
   // --- Space ---------------------------------------------------------------------------------
   assign push_place = 8'(tail[push_channel][RECORD_BITS-1:0]);
@@ -91,18 +98,37 @@ module crosslane_get_sender
     end
   end
 
+  // --- What has come of reads -----------------------------------------------------------------
+  logic come_waits;
+  logic [CHANNELS-1:0] has_news;
+  get_come_t come_1;
+
+  // A pushed read has nothing yet. What is overtaken meanwhile is in the next one, or in the end.
+  always_ff @(posedge clk) begin
+    if (push) come[{push_channel, tail[push_channel][RECORD_BITS-1:0]}] <= '0;
+    else if (come_waits) come[{come_1.channel, RECORD_BITS'(come_1.record_)}] <= come_1.bytes;
+    if (come_valid || !push) come_waits <= come_valid;
+    if (come_valid) come_1 <= come_read;
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      if (head[n] == tail[n]) has_news[n] <= 1'b0;
+      else if (come_waits && come_1.channel == 3'(n)) has_news[n] <= 1'b1;
+    end
+    if (rst) come_waits <= 1'b0;
+  end
+
   // --- The next read of a channel, by turns ---------------------------------------------------
   logic [2:0] scan, next_scan, channel, index;
   logic [CHANNELS-1:0] may_have;  // something to do
   get_record_t record_;
-  logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
+  logic is_there, has_come, record_void, current_void, drops_current, pops, drops, starts, adds;
   logic busy, begins;
+  logic [12:0] come_now, added;
 
-  // A channel without a message and an ended read has nothing to do.
+  // A channel without a message, and without anything of a read, has nothing to do.
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
       may_have[n] = is_current[n] ||
-          (head[n] != tail[n] && is_done[{3'(n), head[n][RECORD_BITS-1:0]}]);
+          (head[n] != tail[n] && (is_done[{3'(n), head[n][RECORD_BITS-1:0]}] || has_news[n]));
     end
     next_scan = scan + 1'b1;
     for (int n = CHANNELS; n > 0; n--) begin
@@ -113,18 +139,22 @@ module crosslane_get_sender
   end
 
   assign record_ = records[{scan, head[scan][RECORD_BITS-1:0]}];
+  assign has_come = is_done[{scan, head[scan][RECORD_BITS-1:0]}];
+  assign come_now = has_come ? record_.bytes : come[{scan, head[scan][RECORD_BITS-1:0]}];
+  assign added = come_now - counted[scan];
   // While a datagram leaves the next one's bytes are found, so none waits for them.
-  assign is_there = head[scan] != tail[scan] && is_done[{scan, head[scan][RECORD_BITS-1:0]}] &&
+  assign is_there = head[scan] != tail[scan] && (has_come || added != '0) &&
       !(begins && index == scan);
   assign record_void = forget || voids[{scan, record_.sequence_}];
   assign current_void = is_current[scan] && (forget || voids[{scan, current[scan]}]);
   assign drops_current = current_void && !abort_due[scan] && !(busy && channel == scan) &&
       !(begins && index == scan);
-  assign drops = is_there && !is_current[scan] && record_void && !(busy && channel == scan);
+  assign drops = is_there && has_come && !is_current[scan] && record_void &&
+      !(busy && channel == scan);
   assign starts = is_there && !is_current[scan] && !record_void;
   assign adds = is_there && is_current[scan] && !current_void && !has_end[scan] &&
       record_.sequence_ == current[scan];
-  assign pops = drops || starts || adds;
+  assign pops = has_come && (drops || starts || adds);
 
   // --- A datagram of a channel, by turns ------------------------------------------------------
   logic [CHANNELS-1:0] can, chosen;
@@ -220,21 +250,22 @@ module crosslane_get_sender
       used_from[scan] <= used_from[scan] + available[scan];
     end
     if (pops) head[scan] <= head[scan] + 1'b1;
-    if (drops) used_from[scan] <= used_from[scan] + count_t'(record_.bytes);
+    if (drops) used_from[scan] <= used_from[scan] + count_t'(added);
+    if (starts || adds || pops) counted[scan] <= pops ? '0 : come_now;
     if (starts) begin
       is_current[scan] <= 1'b1;
       is_begun[scan] <= 1'b0;
-      has_end[scan] <= record_.ends;
+      has_end[scan] <= has_come && record_.ends;
       current[scan] <= record_.sequence_;
       tags[scan] <= record_.tag;
       are_routed[scan] <= record_.is_routed;
       nodes[scan] <= record_.node;
       indices[scan] <= '0;
-      available[scan] <= count_t'(record_.bytes);
+      available[scan] <= count_t'(added);
     end
     if (adds) begin
-      available[scan] <= available[scan] + count_t'(record_.bytes);
-      has_end[scan]   <= record_.ends;
+      available[scan] <= available[scan] + count_t'(added);
+      has_end[scan]   <= has_come && record_.ends;
     end
 
     if (begins) begin
@@ -282,6 +313,7 @@ module crosslane_get_sender
       tail <= '0;
       used_from <= '0;
       used_to <= '0;
+      counted <= '0;
       is_current <= '0;
       is_begun <= '0;
       abort_due <= '0;

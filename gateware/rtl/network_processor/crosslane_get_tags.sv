@@ -40,7 +40,9 @@ module crosslane_get_tags
     output logic        [POSITION_BITS-1:0] write_position,
     output logic        [    DATA_BITS-1:0] write_data,
     output logic        [        BYTES-1:0] write_enable,
-    // Ends of reads.
+    // Reads of which more has come, without waiting, and ends of reads.
+    output logic                            come_valid,
+    output get_come_t                       come_read,
     output logic                            end_valid,
     input  logic                            end_ready,
     output get_end_t                        ended,
@@ -125,6 +127,12 @@ module crosslane_get_tags
       header.byte_count == left && header.address[6:0] == lowest && !header.poisoned;
   assign good = waits && fits && !(last && aborted);
   assign ends_read = good && come == left;
+  assign come_valid = valid && last && good && !ends_read;
+  assign come_read = '{
+          channel: read.channel,
+          record_: read.record_,
+          bytes: read.bytes - left + come
+      };
   // An answer without data ends its read for good.
   assign is_final = header.kind == COMPLETION && header.status != STATUS_SUCCESSFUL;
 

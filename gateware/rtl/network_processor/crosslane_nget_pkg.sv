@@ -54,6 +54,13 @@ package crosslane_nget_pkg;
     logic [63:0] address;
   } get_read_t;
 
+  // More of a read has come, not all: so many of its bytes are there.
+  typedef struct packed {
+    logic [2:0]  channel;
+    logic [7:0]  record_;
+    logic [12:0] bytes;
+  } get_come_t;
+
   // The end of a read.
   typedef struct packed {
     logic        good;
