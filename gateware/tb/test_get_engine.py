@@ -32,6 +32,7 @@ SHORT = 2
 ABORT = bytes(254) + b"\xff\0" if LONG else bytes(127) + b"\xff"
 MEMORY = 0x1234_5678_0000
 MAX_READ, TAGS, GET_SLOTS, LANES, TIMEOUT = 256, 16, 16, 8, 3200
+FUNCTION = {"routing_id": 0x100, "bus_master": 1, "link_up": 1, "max_read_request": 2}
 PARAMETERS = {
     "TAGS": TAGS,
     "MAX_READ": MAX_READ,
@@ -212,8 +213,7 @@ async def begin(dut, which: str) -> tuple[Bench, Surroundings, random.Random]:
     """The engine after a reset."""
     seed = random.Random(f"{SEED} {which}")
     around = Surroundings(dut, seed)
-    settings = {"routing_id": 0x100, "bus_master": 1, "link_up": 1, "max_read_request": 2}
-    dut.function_i.value = pack("function_t", **settings)
+    dut.function_i.value = pack("function_t", **FUNCTION)
     dut.link.value = 0
     bench = Bench(dut, [around])
     around.drive()
@@ -370,6 +370,38 @@ async def a_channel_without_credit_stops_no_other(dut):
         around.ask(channel=4, tag=4, bytes=9, buffer=MEMORY, token=token, **wrong)
         await bench.until(around.is_idle, 8000)
         assert around.notified[token][0] == REFUSED
+
+
+@cocotb.test()
+async def a_message_waits_for_its_next_run(dut):
+    """What is known of it is sent; others of its channel are not read before it, all others are."""
+    bench, around, _ = await begin(dut, "runs")
+    runs = [(MEMORY, 2 * PAYLOAD_BYTES), (MEMORY + 0x3000, PAYLOAD_BYTES + 9)]
+    token = around.ask(channel=1, tag=3, bytes=runs[0][1], buffer=runs[0][0], last=0)
+    behind, beside = around.get(1, 4, [(MEMORY, 70)]), around.get(2, 4, [(MEMORY, 80)])
+    await bench.step(2000)
+    assert around.notified == {beside: (DONE, 80)}
+    assert len(around.datagrams[1]) == 2
+    last = {"index": 2, "last": 1, "token": token}
+    around.ask(channel=1, tag=3, bytes=runs[1][1], buffer=runs[1][0], **last)
+    await bench.until(around.is_idle, 8000)
+    assert around.notified[token] == (DONE, 3 * PAYLOAD_BYTES + 9)
+    assert around.notified[behind] == (DONE, 70)
+    assert around.datagrams[1] == datagrams_of(3, runs) + datagrams_of(4, [(MEMORY, 70)])
+
+
+@cocotb.test()
+async def without_bus_master_messages_end(dut):
+    bench, around, _ = await begin(dut, "bus master")
+    dut.function_i.value = pack("function_t", **(FUNCTION | {"bus_master": 0}))
+    token = around.get(3, 3, [(MEMORY, 900)])
+    await bench.until(around.is_idle, 8000)
+    assert around.notified[token] == (HOST_MEMORY, 0)
+    assert not around.reads and not around.datagrams[3]
+    dut.function_i.value = pack("function_t", **FUNCTION)
+    again = around.get(3, 3, [(MEMORY, 900)])
+    await bench.until(around.is_idle, 8000)
+    assert around.notified[again] == (DONE, 900)
 
 
 @cocotb.test()
