@@ -51,20 +51,27 @@ module crosslane_get_names
 
   step_e step;
   named_t [NAMES-1:0] names;
-  logic [NAMES-1:0] is_used, is_match;
-  logic is_lost, has_free;
-  logic [5:0] name, match_name, free_name;
+  logic [NAMES-1:0] is_used, is_match, first_free;
+  logic is_lost, has_match, has_free;
+  logic [5:0] name, next_match, next_free, match_name, free_name;
   named_t named;
 
+  assign first_free = ~is_used & (is_used + 1'b1);
   always_comb begin
-    match_name = '0;
-    free_name  = '0;
-    for (int n = NAMES - 1; n >= 0; n--) begin
+    next_match = '0;
+    next_free  = '0;
+    for (int unsigned n = 0; n < NAMES; n++) begin
       is_match[n] = is_used[n] && names[n].node == s_request.node && names[n].tag == s_request.tag;
-      if (is_match[n]) match_name |= 6'(n);
-      if (!is_used[n]) free_name = 6'(n);
+      if (is_match[n]) next_match |= 6'(n);
+      if (first_free[n]) next_free |= 6'(n);
     end
-    has_free = !(&is_used);
+  end
+  // Known a clock before the first hop is.
+  always_ff @(posedge clk) begin
+    has_match  <= is_match != '0;
+    has_free   <= !(&is_used);
+    match_name <= next_match;
+    free_name  <= next_free;
   end
 
   assign look = step == LOOKS;
@@ -90,14 +97,14 @@ module crosslane_get_names
       IDLE: if (s_valid && s_request.routed) step <= LOOKS;
       LOOKS: begin
         if (hop_known) begin
-          name <= (is_match != '0) ? match_name : free_name;
-          named <= (is_match != '0) ? names[NAME_BITS'(match_name)] : '{
+          name <= has_match ? match_name : free_name;
+          named <= has_match ? names[NAME_BITS'(match_name)] : '{
               node: s_request.node,
               tag: s_request.tag,
               link: hop.link,
               is_behind_edge: hop.is_behind_edge
           };
-          is_lost <= is_match == '0 && (!hop.has_link || 4'(hop.link) >= 4'(LINKS) || !has_free);
+          is_lost <= !has_match && (!hop.has_link || 4'(hop.link) >= 4'(LINKS) || !has_free);
           step <= OFFERS;
         end
       end

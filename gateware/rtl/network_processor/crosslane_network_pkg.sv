@@ -277,7 +277,10 @@ package crosslane_network_pkg;
     return next;
   endfunction
 
-  function automatic logic is_whole(progress_of_message_t progress);
-    return progress.has_end && progress.taken == progress.datagrams;
+  // Whether all of the message has come then.
+  function automatic logic is_whole_behind(progress_of_message_t progress, logic [12:0] index,
+                                           logic is_beyond, logic is_last);
+    return is_last ? !is_beyond && progress.taken == 14'(index)
+        : progress.has_end && 15'(progress.taken) + 1'b1 == 15'(progress.datagrams);
   endfunction
 endpackage

@@ -285,14 +285,19 @@ module crosslane_receive_engine
 
   // --- A request -----------------------------------------------------------------------------
   logic is_next, is_cancelled, is_behind, is_taken, is_refused, is_down, is_misplaced, is_accepted;
+  logic is_same_token, is_no_node;
 
-  assign is_next = state.state == CREDIT_OPEN && state.token == asked.token;
-  assign is_cancelled = asked.cancel && state.state != CREDIT_NONE && state.token == asked.token;
+  // The state is loaded in this clock.
+  always_ff @(posedge clk) begin
+    is_same_token <= key_read.token == asked.token;
+    is_no_node <= 17'(asked.node) >= torus.nodes || asked.node == torus.node;
+  end
+  assign is_next = state.state == CREDIT_OPEN && is_same_token;
+  assign is_cancelled = asked.cancel && state.state != CREDIT_NONE && is_same_token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && state.state != CREDIT_NONE;
   assign is_refused = is_bad || !has_free || (asked.routed
-      ? !is_routed_key || asked.channel != ROUTED_CHANNEL || 17'(asked.node) >= torus.nodes ||
-        asked.node == torus.node
+      ? !is_routed_key || asked.channel != ROUTED_CHANNEL || is_no_node
       : !has_link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL));
   assign is_down = !asked.routed && !takes[LINK_BITS'(key.link)];
   // Not behind the run before.
@@ -317,6 +322,7 @@ module crosslane_receive_engine
   logic is_last, is_abort, aborts;
   logic [LENGTH_BITS-1:0] bytes, fits;
   progress_of_message_t progress, dropped;
+  logic has_all;
   logic [12:0] run_offset;  // of the datagram in its run, in datagrams
   logic [21:0] room;  // of the run behind it; negative: none
   logic [20:0] byte_offset;
@@ -342,9 +348,13 @@ module crosslane_receive_engine
     end
   end
   assign is_beyond = ROUTED && came.is_beyond;
-  assign progress = progress_behind(state.progress, label.index, is_beyond, is_last);
-  assign dropped = progress_behind(state.dropped, label.index, is_beyond, is_last);
-  assign ends_dropped = is_abort || is_whole(dropped);
+  // Worked out a clock ahead: of the key's word while it is loaded, and while the run is sought.
+  always_ff @(posedge clk) begin
+    progress <= progress_behind(state.progress, label.index, is_beyond, is_last);
+    has_all <= is_whole_behind(state.progress, label.index, is_beyond, is_last);
+    dropped <= progress_behind(key_read.dropped, label.index, is_beyond, is_last);
+    ends_dropped <= is_abort || is_whole_behind(key_read.dropped, label.index, is_beyond, is_last);
+  end
   assign drops_key = state.is_dropped || state.losses != '0;
   assign run_offset = label.index - run.index;
   assign byte_offset = (LONG ? {run_offset, 8'd0} : {1'b0, run_offset, 7'd0}) -
@@ -583,8 +593,8 @@ module crosslane_receive_engine
           state.bytes <= state.bytes + 32'(fits);
           state.is_too_long <= state.is_too_long || fits < bytes;
           outcome <= (state.is_too_long || fits < bytes) ? OUTCOME_TOO_LONG : OUTCOME_DONE;
-          step <= is_whole(progress) ? ENDS : state.waits ? FETCHES : STORES;
-          if (!is_whole(progress) && !state.waits && state.losses != '0) begin
+          step <= has_all ? ENDS : state.waits ? FETCHES : STORES;
+          if (!has_all && !state.waits && state.losses != '0) begin
             outcome <= OUTCOME_DROPPED;
             step <= ENDS;
           end
