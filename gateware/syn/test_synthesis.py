@@ -15,7 +15,7 @@ endmodule
 
 
 def test_a_memory_of_512_words_is_one_cell_of_ultrascale(tmp_path):
-    """yosys's own library has no map for it."""
+    """The library of yosys has no map for it."""
     source = tmp_path / "memory.v"
     source.write_text(MEMORY)
     then = XILINX.format(
