@@ -169,6 +169,7 @@ pub(super) async fn change<R: Rdma<Memory = AnyMemory>, C: Clock>(
                     leaving.push(shared.remove(card, told).boxed_local());
                 }
                 Err(_) if shared.forget(&name) => {
+                    shared.note_removed(name.clone());
                     (shared.tell)(&ServerEvent::CardRemoved { card: name });
                     drop(told.send(Ok(())));
                 }

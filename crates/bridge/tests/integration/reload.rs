@@ -290,7 +290,7 @@ fn a_card_out_of_service_keeps_its_name_until_removed() {
             assert_eq!(why(changes.add(CARD, device().await).await), out);
             changes.remove(CARD).await.expect("it is out of service");
             assert_eq!(client.survey().await.expect("it answers").cards, []);
-            let gone = format!("there is no card {CARD}: this server has none");
+            let gone = format!("{CARD} was removed from this server, which has none");
             assert_eq!(why(changes.remove(CARD).await), gone);
             changes.add(CARD, device().await).await.expect("the name is free");
             is_served(&scene, &client, CARD, 3).await;
