@@ -65,6 +65,7 @@ module crosslane_get_engine
     output logic [CHANNELS-1:0] on_way,  // of those that it does not count yet, and of two such
     output logic [CHANNELS-1:0] on_way_more,
     output logic [CHANNELS-1:0] waits,  // channels of those that would take room
+    output logic may_begin,  // known early: a datagram, in this clock
     output logic m_valid,
     input logic m_ready,
     output logic [2:0] m_channel,
@@ -98,9 +99,10 @@ module crosslane_get_engine
   logic [BYTES-1:0] ring_write_enable;
   tlp_header_t header;
 
-  assign has_tag = has_free && header_ready;
+  // A clock late: the next look at it is two behind the read before, or more.
+  always_ff @(posedge clk) has_tag <= has_free && header_ready && !rst;
   assign quiet = messages_idle && !request_valid;
-  assign idle = messages_idle && sender_empty && !request_valid && !m_read_valid;
+  assign idle  = messages_idle && sender_empty && !request_valid && !m_read_valid;
 
   crosslane_get_messages #(
       .GET_SLOTS(GET_SLOTS),

@@ -130,6 +130,7 @@ module crosslane_get_messages
   (* ram_style = "distributed" *) listed_t list[CHANNELS*LISTED];
   logic [CHANNELS-1:0][LIST_BITS:0] list_head, list_tail;
   logic [CHANNELS-1:0][7:0] next_sequence;
+  logic [CHANNELS-1:0] has_list;
   logic [CHANNELS-1:0] stalled;  // the message that is read waits for its next run
 
   assign channel = key[8:6];
@@ -175,14 +176,15 @@ module crosslane_get_messages
   end
 
   // --- The next work -------------------------------------------------------------------------
-  logic [CHANNELS-1:0] readable, chosen;
-  logic [2:0] index;
+  // The choice of a channel is a clock old, so what it rests on has changed two clocks before IDLE.
+  logic [CHANNELS-1:0] readable, turn_chosen, chosen;
+  logic [2:0] turn_index, index;
   logic takes_end, takes_request, takes_read, sweeps, swept, is_forgetting;
   logic [9:0] alive;  // messages
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      readable[n] = list_head[n] != list_tail[n] && !stalled[n] && has_space[n] && has_tag;
+      readable[n] = has_list[n] && !stalled[n] && has_space[n] && has_tag;
     end
   end
 
@@ -191,11 +193,15 @@ module crosslane_get_messages
   ) turn (
       .clk,
       .rst,
-      .valid(readable),
-      .taken(takes_read ? chosen : '0),
-      .chosen,
-      .index
+      .valid (readable),
+      .taken (takes_read ? chosen : '0),
+      .chosen(turn_chosen),
+      .index (turn_index)
   );
+  always_ff @(posedge clk) begin
+    chosen <= rst ? '0 : turn_chosen;
+    index  <= turn_index;
+  end
 
   assign takes_end = step == IDLE && end_valid;
   assign sweeps = step == IDLE && !end_valid && forget && !is_forgetting && !forgotten;
@@ -206,60 +212,68 @@ module crosslane_get_messages
   assign idle = step == IDLE && alive == '0;
 
   listed_t oldest;
-  assign oldest = list[{
-    takes_read?index : channel, list_head[takes_read?index : channel][LIST_BITS-1:0]
-  }];
+  logic [7:0] oldest_sequence;
+  logic is_oldest;  // the message is the oldest of its list
+  assign oldest = list[{index, list_head[index][LIST_BITS-1:0]}];
 
   // --- A request -----------------------------------------------------------------------------
   logic exists, is_ending, is_next, is_cancelled, is_behind, is_taken, is_refused, is_misplaced;
-  logic is_accepted, list_full, is_foreign;
-  logic [LIST_BITS:0] list_length;
+  logic is_accepted, took, lacks_place, list_full, is_foreign, is_same_token, is_next_index;
+  logic [LIST_BITS:0] list_length;  // before a step that changes it
 
-  assign list_length = list_tail[channel] - list_head[channel];
   assign list_full = list_length[LIST_BITS];
   assign exists = message.state != GET_NONE;
   assign is_ending = message.state == GET_ENDING;
-  assign is_next = message.state == GET_OPEN && message.token == asked.token;
-  assign is_foreign = asked.routed ? !ROUTED || is_lost_1
-      : asked.link != link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL);
+  assign is_next = message.state == GET_OPEN && is_same_token;
+  always_ff @(posedge clk) begin
+    is_foreign <= asked.routed ? !ROUTED || is_lost_1
+        : asked.link != link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL);
+    lacks_place <= !has_place;
+    took <= takes;
+  end
   assign looked = step == LOADS && work == ON_REQUEST && asked.routed;
   assign begun = is_accepted && !is_next && asked.routed;
-  assign is_cancelled = asked.cancel && exists && !is_ending && message.token == asked.token;
+  assign is_cancelled = asked.cancel && exists && !is_ending && is_same_token;
   assign is_behind = !is_next && asked.index != '0;
   assign is_taken = !is_next && exists;
-  assign is_refused = is_bad || is_foreign || !has_place || (!is_next && list_full);
-  assign is_misplaced = is_next && 14'(asked.index) != message.next_index;
+  assign is_refused = is_bad || is_foreign || lacks_place || (!is_next && list_full);
+  assign is_misplaced = is_next && !is_next_index;
   assign is_accepted = step == REQUESTED && !asked.cancel && !is_behind && !is_taken &&
-      !is_refused && takes && !is_misplaced;
+      !is_refused && took && !is_misplaced;
   assign takes_place = is_accepted;
   assign links_place = is_accepted && is_next;
   assign accepted = is_accepted && asked.last;
   assign refused = step == REQUESTED && !asked.cancel && !is_accepted;
 
   // --- A read --------------------------------------------------------------------------------
-  logic is_stale, ends_run, ends_message;
+  logic is_stale, ends_run, ends_message, run_is_last, has_bytes;
   get_run_t run;
   logic [63:0] address;
   logic [12:0] most, room, bytes;
   logic [20:0] left;
 
-  assign is_stale = !exists || is_ending || message.sequence_ != oldest.sequence_;
+  assign is_stale = !exists || is_ending || !is_oldest;
   assign run = runs[PLACE_BITS'(message.current)];
-  assign address = run.address + 64'(message.asked);
-  assign left = run.bytes - message.asked;
   assign most = (size_bytes(
       function_i.max_read_request
   ) < 13'(MAX_READ)) ? size_bytes(
       function_i.max_read_request
   ) : 13'(MAX_READ);
+  // Of a step before: where the run goes on.
+  always_ff @(posedge clk) begin
+    address <= run.address + 64'(message.asked);
+    left <= run.bytes - message.asked;
+    run_is_last <= run.is_last;
+  end
   assign room = most - (13'(address[11:0]) & (most - 1'b1));
   assign bytes = (left < 21'(room)) ? 13'(left) : room;
   assign ends_run = 21'(bytes) == left;
-  assign ends_message = ends_run && run.is_last;
+  assign ends_message = ends_run && run_is_last;
+  assign has_bytes = left != '0;
 
   assign push = step == ASKED;
   assign push_channel = channel;
-  assign push_done = bytes == '0;
+  assign push_done = !has_bytes;
   assign push_record = '{
           is_routed: message.is_routed,
           node: message.node,
@@ -268,7 +282,7 @@ module crosslane_get_messages
           bytes: bytes,
           ends: ends_message
       };
-  assign read_sent = step == ASKED && bytes != '0;
+  assign read_sent = step == ASKED && has_bytes;
   assign read = '{
           channel: channel,
           tag: key[5:0],
@@ -281,7 +295,7 @@ module crosslane_get_messages
   // --- The end of a read, and of a message ----------------------------------------------------
   logic is_over, is_done, begins_end;
   // Data that have come are sent before the message takes note of them.
-  assign done = (takes_end && ended.good) || (step == ENDED && !end_1.good);
+  assign done = (takes_end && ended.good) || (step == CHECKS && work == ON_END && !end_1.good);
   assign done_channel = takes_end ? ended.channel : end_1.channel;
   assign done_place = takes_end ? ended.record_ : end_1.record_;
   assign is_done = message.state == GET_WHOLE && message.missing == '0 && !message.has_run;
@@ -347,7 +361,8 @@ module crosslane_get_messages
           key <= {request.channel, request.tag};
         end else if (takes_read) begin
           work <= ON_READ;
-          key  <= {index, oldest.tag};
+          key <= {index, oldest.tag};
+          oldest_sequence <= oldest.sequence_;
         end
       end
 
@@ -356,6 +371,10 @@ module crosslane_get_messages
       LOADS: begin
         // A request of another link has no message here, and is refused.
         message <= (work == ON_REQUEST && is_foreign) ? '0 : message_read;
+        is_oldest <= message_read.sequence_ == oldest_sequence;
+        is_same_token <= message_read.token == asked.token;
+        is_next_index <= message_read.next_index == 14'(asked.index);
+        list_length <= list_tail[channel] - list_head[channel];
         unique case (work)
           ON_REQUEST: step <= REQUESTED;
           ON_READ: step <= ASKS;
@@ -385,13 +404,13 @@ module crosslane_get_messages
         end else if (is_taken) begin
           outcome <= OUTCOME_TAKEN;
           step <= REFUSES;
-        end else if (is_refused || !takes || is_misplaced) begin
-          outcome <= (is_refused || takes) ? OUTCOME_REFUSED : OUTCOME_LINK_DOWN;
+        end else if (is_refused || !took || is_misplaced) begin
+          outcome <= (is_refused || took) ? OUTCOME_REFUSED : OUTCOME_LINK_DOWN;
           step <= REFUSES;
           if (is_next) begin
             message.state   <= GET_ENDING;
-            message.outcome <= (is_refused || takes) ? OUTCOME_REFUSED : OUTCOME_LINK_DOWN;
-            if (!is_refused && takes) message.notify <= asked.notify[63:3];
+            message.outcome <= (is_refused || took) ? OUTCOME_REFUSED : OUTCOME_LINK_DOWN;
+            if (!is_refused && took) message.notify <= asked.notify[63:3];
             stalled[channel] <= 1'b0;
             step <= CHECKS;
           end
@@ -429,7 +448,10 @@ module crosslane_get_messages
             }] <=
             '{tag: asked.tag, sequence_: next_sequence[channel]};
             list_tail[channel] <= list_tail[channel] + 1'b1;
+            list_length <= list_length + 1'b1;
+            has_list[channel] <= 1'b1;
             // With no message before it, it reads at once.
+            is_oldest <= 1'b1;
             if (list_length == '0 && has_space[channel] && has_tag) step <= ASKS;
           end
         end
@@ -439,10 +461,11 @@ module crosslane_get_messages
         step <= ASKED;
         if (is_stale || (!message.has_run && message.state == GET_WHOLE)) begin
           list_head[channel] <= list_head[channel] + 1'b1;
-          step <= IDLE;
+          has_list[channel] <= list_length != (LIST_BITS + 1)'(1);
+          step <= STORES;
         end else if (!message.has_run) begin
           stalled[channel] <= 1'b1;
-          step <= IDLE;
+          step <= STORES;
         end else if (!function_i.bus_master) begin
           message.state <= GET_ENDING;
           message.outcome <= OUTCOME_HOST_MEMORY;
@@ -451,7 +474,7 @@ module crosslane_get_messages
       end
 
       ASKED: begin
-        message.reads <= message.reads + 9'(bytes != '0);
+        message.reads <= message.reads + 9'(has_bytes);
         message.asked <= message.asked + 21'(bytes);
         if (ends_run) begin
           message.asked   <= '0;
@@ -498,7 +521,7 @@ module crosslane_get_messages
         end
       end
     endcase
-    if (is_forgetting && swept && alive == '0 && sender_empty && list_head == list_tail) begin
+    if (is_forgetting && swept && alive == '0 && sender_empty && has_list == '0) begin
       forgotten <= 1'b1;
       swept <= 1'b0;
       is_forgetting <= 1'b0;
@@ -508,6 +531,7 @@ module crosslane_get_messages
       key <= '0;
       list_head <= '0;
       list_tail <= '0;
+      has_list <= '0;
       next_sequence <= '0;
       stalled <= '0;
       alive <= '0;

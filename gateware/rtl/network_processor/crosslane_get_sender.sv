@@ -31,7 +31,7 @@ module crosslane_get_sender
     input get_record_t push_record,
     output logic [7:0] push_place,
     output logic [15:0] push_position,
-    output logic [CHANNELS-1:0] has_space,  // for a read
+    output logic [CHANNELS-1:0] has_space,  // for a read, a clock ago
     // More of a read has come, not all, in the clock in which the last of it goes into the memory.
     input logic come_valid,
     // verilator lint_off UNUSEDSIGNAL
@@ -56,6 +56,7 @@ module crosslane_get_sender
     output logic [CHANNELS-1:0] on_way,  // channels of those it does not count yet, and of two such
     output logic [CHANNELS-1:0] on_way_more,
     output logic [CHANNELS-1:0] waits,  // channels of those that would take room
+    output logic may_begin,  // known early: a datagram, in this clock
     input logic [15:0] own_node,
     output logic m_valid,
     input logic m_ready,
@@ -72,7 +73,7 @@ module crosslane_get_sender
 
   (* ram_style = "distributed" *) get_record_t records[CHANNELS*RECORDS];
   (* ram_style = "distributed" *) logic [12:0] come[CHANNELS*RECORDS];  // bytes of a read
-  (* ram_style = "distributed" *) logic voids[CHANNELS<<SEQUENCE_BITS];
+  (* ram_style = "block" *) logic voids[CHANNELS<<SEQUENCE_BITS];
   logic [CHANNELS*RECORDS-1:0] is_done;
   logic [CHANNELS-1:0][RECORD_BITS:0] head, tail;
   count_t [CHANNELS-1:0] used_from, used_to;  // of the staging memory
@@ -84,16 +85,17 @@ module crosslane_get_sender
   logic [CHANNELS-1:0][15:0] nodes, abort_nodes;
   logic [CHANNELS-1:0][12:0] indices;
   count_t [CHANNELS-1:0] available;
+  get_void_t void_1;
   logic [CHANNELS-1:0][12:0] counted;  // bytes of the next read that were available at some time
 
   // --- Space ---------------------------------------------------------------------------------
   assign push_place = 8'(tail[push_channel][RECORD_BITS-1:0]);
   assign push_position = 16'(used_to[push_channel][PLACE_BITS-1:0]);
-  always_comb begin
+  logic [CHANNELS-1:0][RECORD_BITS:0] kept;
+  always_comb for (int unsigned n = 0; n < CHANNELS; n++) kept[n] = tail[n] - head[n];
+  always_ff @(posedge clk) begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      logic [RECORD_BITS:0] kept;
-      kept = tail[n] - head[n];
-      has_space[n] = !kept[RECORD_BITS] &&
+      has_space[n] <= !kept[n][RECORD_BITS] && !rst &&
           count_t'(used_to[n] - used_from[n]) <= count_t'(STAGING_BYTES - MAX_READ);
     end
   end
@@ -116,20 +118,31 @@ module crosslane_get_sender
     if (rst) come_waits <= 1'b0;
   end
 
-  // --- The next read of a channel, by turns ---------------------------------------------------
-  logic [2:0] scan, next_scan, channel, index;
-  logic [CHANNELS-1:0] may_have;  // something to do
-  get_record_t record_;
-  logic is_there, has_come, record_void, current_void, drops_current, pops, drops, starts, adds;
-  logic busy, begins;
-  logic [12:0] come_now, added;
+  // --- The next read of a channel, by turns: looked up in one clock, dealt with in the next ----
+  logic [2:0] scan, next_scan, visit, channel, index;
+  logic [CHANNELS-1:0] head_done, may_have;  // its next read has ended; it has something to do
+  logic [RECORD_BITS-1:0] place;
+  // verilator lint_off UNUSEDSIGNAL
+  get_record_t found, record_;  // of `record_` the bytes are in `come_now`
+  // verilator lint_on UNUSEDSIGNAL
+  logic is_seen, has_record, has_come, is_same, record_is_void, current_is_void;
+  logic was_current, had_end, had_abort;
+  logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
+  logic busy, is_chosen, begins;
+  logic [12:0] found_come, come_now, added;
+
+  always_ff @(posedge clk) begin
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      head_done[n] <= head[n] != tail[n] && !(pops && visit == 3'(n)) &&
+          (is_done[{3'(n), head[n][RECORD_BITS-1:0]}] ||
+           (done && done_channel == 3'(n) && RECORD_BITS'(done_place) == head[n][RECORD_BITS-1:0]));
+    end
+    if (rst) head_done <= '0;
+  end
 
   // A channel without a message, and without anything of a read, has nothing to do.
+  assign may_have = is_current | head_done | has_news;
   always_comb begin
-    for (int unsigned n = 0; n < CHANNELS; n++) begin
-      may_have[n] = is_current[n] ||
-          (head[n] != tail[n] && (is_done[{3'(n), head[n][RECORD_BITS-1:0]}] || has_news[n]));
-    end
     next_scan = scan + 1'b1;
     for (int n = CHANNELS; n > 0; n--) begin
       logic [2:0] here;
@@ -138,26 +151,44 @@ module crosslane_get_sender
     end
   end
 
-  assign record_ = records[{scan, head[scan][RECORD_BITS-1:0]}];
-  assign has_come = is_done[{scan, head[scan][RECORD_BITS-1:0]}];
-  assign come_now = has_come ? record_.bytes : come[{scan, head[scan][RECORD_BITS-1:0]}];
-  assign added = come_now - counted[scan];
+  assign place = head[scan][RECORD_BITS-1:0];
+  assign found = records[{scan, place}];
+  assign found_come = head_done[scan] ? found.bytes : come[{scan, place}];
+
+  // What is dealt with now changes what would be found of its channel, and so may a datagram.
+  always_ff @(posedge clk) begin
+    is_seen <= !(is_seen && visit == scan) && !(may_begin && index == scan) && !rst;
+    visit <= scan;
+    has_record <= head[scan] != tail[scan];
+    has_come <= head_done[scan];
+    record_ <= found;
+    come_now <= found_come;
+    added <= found_come - counted[scan];
+    was_current <= is_current[scan];
+    had_end <= has_end[scan];
+    had_abort <= abort_due[scan];
+    is_same <= found.sequence_ == current[scan];
+    record_is_void <= voids[{scan, found.sequence_}];
+    current_is_void <= voids[{scan, current[scan]}];
+  end
+
   // While a datagram leaves the next one's bytes are found, so none waits for them.
-  assign is_there = head[scan] != tail[scan] && (has_come || added != '0) &&
-      !(begins && index == scan);
-  assign record_void = forget || voids[{scan, record_.sequence_}];
-  assign current_void = is_current[scan] && (forget || voids[{scan, current[scan]}]);
-  assign drops_current = current_void && !abort_due[scan] && !(busy && channel == scan) &&
-      !(begins && index == scan);
-  assign drops = is_there && has_come && !is_current[scan] && record_void &&
-      !(busy && channel == scan);
-  assign starts = is_there && !is_current[scan] && !record_void;
-  assign adds = is_there && is_current[scan] && !current_void && !has_end[scan] &&
-      record_.sequence_ == current[scan];
+  assign is_chosen = may_begin && index == visit;
+  assign is_there = is_seen && has_record && (has_come || added != '0) && !is_chosen;
+  assign record_void = forget || record_is_void;
+  assign current_void = was_current && (forget || current_is_void);
+  assign drops_current = is_seen && current_void && !had_abort && !is_chosen &&
+      !(busy && channel == visit);
+  assign drops = is_there && has_come && !was_current && record_void && !(busy && channel == visit);
+  assign starts = is_there && !was_current && !record_void;
+  assign adds = is_there && was_current && !current_void && !had_end && is_same;
   assign pops = has_come && (drops || starts || adds);
 
   // --- A datagram of a channel, by turns ------------------------------------------------------
-  logic [CHANNELS-1:0] can, chosen;
+  // Chosen a clock ahead, while the one before leaves.
+  logic [CHANNELS-1:0] has_room, had_room, turn_chosen, chosen, taken;
+  logic [2:0] turn_index;
+  logic has_choice;
   logic [CHANNELS-1:0][1:0] sent;  // datagrams that the link does not count yet
   logic moves, issues_last, leaves, is_last;
   logic [BEAT_BITS-1:0] at;
@@ -174,7 +205,7 @@ module crosslane_get_sender
     for (int unsigned n = 0; n < CHANNELS; n++) begin
       waits[n] = abort_due[n] || (is_current[n] && !forget &&
                                   (has_end[n] || available[n] >= count_t'(full[n])));
-      can[n] = waits[n] && ((sent[n] == 2'd0) ? room[n] : (sent[n] == 2'd1) && room_more[n]);
+      has_room[n] = (sent[n] == 2'd0) ? room[n] : (sent[n] == 2'd1) && room_more[n];
     end
   end
 
@@ -183,13 +214,21 @@ module crosslane_get_sender
   ) turn (
       .clk,
       .rst,
-      .valid(can),
-      .taken(begins ? chosen : '0),
-      .chosen,
-      .index
+      .valid (waits & had_room),
+      .taken,
+      .chosen(turn_chosen),
+      .index (turn_index)
   );
+  always_ff @(posedge clk) begin
+    had_room <= has_room;
+    chosen <= rst ? '0 : turn_chosen;
+    has_choice <= !rst && turn_chosen != '0;
+    taken <= begins ? chosen : '0;
+    index <= turn_index;
+  end
 
-  assign begins = !busy && chosen != '0;
+  assign may_begin = !busy && has_choice;
+  assign begins = !busy && (chosen & waits & has_room) != '0;
   assign rest = available[index];
   assign is_last = has_end[index] && rest <= count_t'(full[index]);
   assign next_count = (rest < count_t'(full[index])) ? LENGTH_BITS'(rest) : full[index];
@@ -238,34 +277,35 @@ module crosslane_get_sender
       used_to[push_channel] <= used_to[push_channel] + count_t'(push_record.bytes);
     end
     if (done) is_done[{done_channel, RECORD_BITS'(done_place)}] <= 1'b1;
-    if (void_i.write) voids[{void_i.channel, void_i.sequence_}] <= void_i.is_void;
+    void_1 <= void_i;
+    if (void_1.write) voids[{void_1.channel, void_1.sequence_}] <= void_1.is_void;
 
     if (drops_current) begin
-      is_current[scan] <= 1'b0;
-      is_begun[scan] <= 1'b0;
-      abort_due[scan] <= is_begun[scan] && !forget;
-      abort_tags[scan] <= tags[scan];
-      abort_routed[scan] <= are_routed[scan];
-      abort_nodes[scan] <= nodes[scan];
-      used_from[scan] <= used_from[scan] + available[scan];
+      is_current[visit] <= 1'b0;
+      is_begun[visit] <= 1'b0;
+      abort_due[visit] <= is_begun[visit] && !forget;
+      abort_tags[visit] <= tags[visit];
+      abort_routed[visit] <= are_routed[visit];
+      abort_nodes[visit] <= nodes[visit];
+      used_from[visit] <= used_from[visit] + available[visit];
     end
-    if (pops) head[scan] <= head[scan] + 1'b1;
-    if (drops) used_from[scan] <= used_from[scan] + count_t'(added);
-    if (starts || adds || pops) counted[scan] <= pops ? '0 : come_now;
+    if (pops) head[visit] <= head[visit] + 1'b1;
+    if (drops) used_from[visit] <= used_from[visit] + count_t'(added);
+    if (starts || adds || pops) counted[visit] <= pops ? '0 : come_now;
     if (starts) begin
-      is_current[scan] <= 1'b1;
-      is_begun[scan] <= 1'b0;
-      has_end[scan] <= has_come && record_.ends;
-      current[scan] <= record_.sequence_;
-      tags[scan] <= record_.tag;
-      are_routed[scan] <= record_.is_routed;
-      nodes[scan] <= record_.node;
-      indices[scan] <= '0;
-      available[scan] <= count_t'(added);
+      is_current[visit] <= 1'b1;
+      is_begun[visit] <= 1'b0;
+      has_end[visit] <= has_come && record_.ends;
+      current[visit] <= record_.sequence_;
+      tags[visit] <= record_.tag;
+      are_routed[visit] <= record_.is_routed;
+      nodes[visit] <= record_.node;
+      indices[visit] <= '0;
+      available[visit] <= count_t'(added);
     end
     if (adds) begin
-      available[scan] <= available[scan] + count_t'(added);
-      has_end[scan]   <= has_come && record_.ends;
+      available[visit] <= available[visit] + count_t'(added);
+      has_end[visit]   <= has_come && record_.ends;
     end
 
     if (begins) begin

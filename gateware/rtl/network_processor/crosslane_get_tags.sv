@@ -86,11 +86,28 @@ module crosslane_get_tags
   assign is_old = 8'(now - begun[visited]) > 8'd32;
 
   // --- Completions ---------------------------------------------------------------------------
+  // What is known of the tag is read as the header comes, and compared a clock later.
   logic valid, first, last, aborted;
   // verilator lint_off UNUSEDSIGNAL
   tlp_header_t header;
+  get_read_t read;
   // verilator lint_on UNUSEDSIGNAL
   logic [DATA_BITS-1:0] data;
+  logic [TAG_BITS-1:0] s_tag, tag;
+  logic [12:0] left, left_1, left_behind, come, offset, s_offset, rest;
+  logic [15:0] read_end;  // of its bytes, in the staging memory
+  logic [ 6:0] low_end;  // of the read, in host memory
+  logic is_tag, is_whole, is_waiting, is_behind, has_ended, taken_since;
+  logic waits, fits, good, has_all, ends_read, is_final, completes, gives_up;
+  logic [ 9:0] beat;
+  logic [12:0] at;  // of the beat's lane 0, from the first double word
+
+  assign s_tag = TAG_BITS'(s_header.tag);
+  assign s_offset = 13'(s_header.address[1:0]);
+  assign tag = TAG_BITS'(header.tag);
+  // Bytes of this completion, if it fits.
+  assign come = has_all ? header.byte_count : {header.length_dw, 2'b00} - offset;
+  assign rest = header.byte_count - come;
 
   always_ff @(posedge clk) begin
     valid <= s_valid && !rst;
@@ -98,41 +115,40 @@ module crosslane_get_tags
     last <= s_last;
     aborted <= s_aborted;
     data <= s_data;
-    if (s_valid && s_first) header <= s_header;
+    left_behind <= rest;
+    has_ended <= completes;
+    is_behind <= 1'b0;
+    left_1 <= left;
+    is_waiting <= waits && !(gives_up && visited == tag);
+    if (s_valid && s_first) begin
+      header <= s_header;
+      read <= reads[s_tag];
+      read_end <= reads[s_tag].position + 16'(reads[s_tag].bytes);
+      low_end <= 7'(reads[s_tag].address) + 7'(reads[s_tag].bytes);
+      left_1 <= has_begun[s_tag] ? missing[s_tag] : reads[s_tag].bytes;
+      // Of two in a row the second begins with what the first leaves.
+      is_behind <= valid && last && s_tag == tag;
+      is_tag <= s_header.tag >> TAG_BITS == 10'(link);
+      is_whole <= s_header.kind == COMPLETION_DATA && s_header.status == STATUS_SUCCESSFUL &&
+          !s_header.poisoned;
+      is_waiting <= s_header.tag >> TAG_BITS == 10'(link) && states[s_tag] == TAG_WAITS &&
+          !(gives_up && visited == s_tag);
+      has_all <= {s_header.length_dw, 2'b00} - s_offset >= s_header.byte_count;
+      taken_since <= take && s_tag == free_tag;
+    end else if (take && tag == free_tag) begin
+      taken_since <= 1'b1;
+    end
   end
 
-  logic [TAG_BITS-1:0] tag;
-  // verilator lint_off UNUSEDSIGNAL
-  get_read_t read;
-  // verilator lint_on UNUSEDSIGNAL
-  logic [12:0] left, come, offset;
-  logic [6:0] lowest;
-  logic is_tag, waits, fits, good, ends_read, is_final;
-  logic [ 9:0] beat;
-  logic [12:0] at;  // of the beat's lane 0, from the first double word
-
-  assign tag = TAG_BITS'(header.tag);
-  assign read = reads[tag];
-  assign left = has_begun[tag] ? missing[tag] : read.bytes;
-  assign is_tag = header.tag >> TAG_BITS == 10'(link);
-  assign waits = is_tag && states[tag] == TAG_WAITS;
+  assign left = is_behind ? left_behind : left_1;
+  assign waits = is_waiting && !(is_behind && has_ended);
   assign offset = 13'(header.address[1:0]);
-  assign lowest = 7'(read.address) + 7'(read.bytes) - 7'(left);
-  // Bytes of this completion.
-  always_comb begin
-    come = {header.length_dw, 2'b00} - offset;
-    if (come > header.byte_count) come = header.byte_count;
-  end
-  assign fits = header.kind == COMPLETION_DATA && header.status == STATUS_SUCCESSFUL &&
-      header.byte_count == left && header.address[6:0] == lowest && !header.poisoned;
+  assign fits = is_whole && header.byte_count == left &&
+      header.address[6:0] == low_end - 7'(header.byte_count);
   assign good = waits && fits && !(last && aborted);
-  assign ends_read = good && come == left;
-  assign come_valid = valid && last && good && !ends_read;
-  assign come_read = '{
-          channel: read.channel,
-          record_: read.record_,
-          bytes: read.bytes - left + come
-      };
+  assign ends_read = good && has_all;
+  assign come_valid = valid && last && good && !has_all;
+  assign come_read = '{channel: read.channel, record_: read.record_, bytes: read.bytes - rest};
   // An answer without data ends its read for good.
   assign is_final = header.kind == COMPLETION && header.status != STATUS_SUCCESSFUL;
 
@@ -140,7 +156,7 @@ module crosslane_get_tags
   assign at = 13'(32'(first ? 10'd0 : beat) * BYTES);
   assign write_valid = valid && waits && fits;
   assign write_position = {
-    read.channel, PLACE_BITS'(read.position + 16'(read.bytes) - 16'(left) + 16'(at) - 16'(offset))
+    read.channel, PLACE_BITS'(read_end - 16'(header.byte_count) + 16'(at) - 16'(offset))
   };
   assign write_data = data;
   always_comb begin
@@ -150,13 +166,13 @@ module crosslane_get_tags
   end
 
   // --- Ends and free tags --------------------------------------------------------------------
-  logic completes, visits, gives_up, frees, initialises;
+  logic visits, frees, initialises;
   logic [TAG_BITS:0] initial_tag;
-  logic [TAG_BITS-1:0] freed, end_tag;
+  logic [TAG_BITS-1:0] freed;
   // verilator lint_off UNUSEDSIGNAL
   get_read_t end_read;
   // verilator lint_on UNUSEDSIGNAL
-  get_end_t  pushed;
+  get_end_t pushed;
 
   assign completes = valid && last && waits && (ends_read || !good);
   assign visits = !valid && !take && !initialises;
@@ -169,8 +185,7 @@ module crosslane_get_tags
     if (initialises) freed = TAG_BITS'(initial_tag);
     else if (completes) freed = tag;
   end
-  assign end_tag = completes ? tag : visited;
-  assign end_read = reads[end_tag];
+  assign end_read = completes ? read : reads[visited];
   assign pushed = '{
           good: completes && ends_read,
           channel: end_read.channel,
@@ -188,7 +203,7 @@ module crosslane_get_tags
       has_begun[free_tag] <= 1'b0;
     end
     if (valid && last && good) begin
-      missing[tag]   <= left - come;
+      missing[tag]   <= rest;
       has_begun[tag] <= 1'b1;
     end
     if (take || gives_up) begin
@@ -197,7 +212,7 @@ module crosslane_get_tags
     if (completes) states[tag] <= (ends_read || is_final) ? TAG_FREE : TAG_RESTS;
     if (gives_up) states[visited] <= TAG_RESTS;
     else if (visits && states[visited] == TAG_RESTS && is_old) states[visited] <= TAG_FREE;
-    unexpected <= valid && last && (!is_tag || states[tag] == TAG_FREE);
+    unexpected <= valid && last && (!is_tag || states[tag] == TAG_FREE || taken_since);
     timed_out  <= gives_up;
     if (rst) begin
       states <= {TAGS{TAG_FREE}};
@@ -226,7 +241,8 @@ module crosslane_get_tags
   // A read under way has one end; those that wait here are dealt with before more reads are sent.
   crosslane_fifo #(
       .WIDTH($bits(get_end_t)),
-      .DEPTH(2 * TAGS)
+      .DEPTH(2 * TAGS),
+      .REGISTERED(1)
   ) ends (
       .clk,
       .rst,

@@ -120,7 +120,7 @@ module crosslane_network_link
     output logic [1:0] through_room,
     input logic [1:0] through_on_way,
     input logic [1:0] through_waits,
-    input logic through_begins,
+    input logic through_may_begin,
     input logic through_valid,
     output logic through_ready,
     input logic [2:0] through_channel,
@@ -342,12 +342,12 @@ module crosslane_network_link
 
   // --- The generator, puts, gets and what goes through: a datagram each, by turns -----------------
   localparam int unsigned SOURCES = ROUTED ? 4 : 3;
-  logic put_valid, put_ready, put_begins, get_valid, get_ready, made_ready, made_begins;
+  logic put_valid, put_ready, get_valid, get_ready, made_ready, made_begins;
   logic [2:0] put_channel, get_channel, made_channel;
   label_t put_label, get_label, made_label;
   logic [8*LANES-1:0] put_data, get_data, made_data;
   logic [CHANNELS-1:0] put_on_way, get_on_way, get_waits;
-  logic is_within;
+  logic put_may_begin, get_may_begin, others_may_begin, is_within;
   logic [3:0] source, source_now, all_valid;  // generator, put, get, through
   logic [SOURCES-1:0] source_valid, source_chosen;
   logic [BEAT_BITS-1:0] s_at;
@@ -393,10 +393,10 @@ module crosslane_network_link
   // through take turns: one is left for the other.
   logic [CHANNELS-1:0] get_on_way_more, get_room, get_room_more;
   logic [1:0] is_gets_turn, through_leaves, get_leaves;
-  logic others_begin;
   assign through_leaves = through_on_way | (through_waits & ~is_gets_turn);
   assign get_leaves = get_on_way[7:6] | (get_waits[7:6] & is_gets_turn);
-  assign others_begin = put_begins || through_begins || made_begins;
+  // In one clock one of them begins, for `on_way` is of the next.
+  assign others_may_begin = put_may_begin || through_may_begin;
 
   always_comb begin
     get_room = room;
@@ -422,7 +422,7 @@ module crosslane_network_link
   // The generator begins a datagram if nothing else is to be sent, and nothing waits for its place
   // in the queue.
   assign made_begins = generates && !made_valid && !forgetting && (is_looped || link_up) &&
-      {through_valid, get_valid, put_valid, put_begins, through_begins} == '0 &&
+      {through_valid, get_valid, put_valid, get_may_begin, others_may_begin} == '0 &&
       core_room[PATTERN_CHANNEL] && !put_on_way[PATTERN_CHANNEL] && !through_on_way[1] &&
       !get_on_way[PATTERN_CHANNEL] && !get_waits[PATTERN_CHANNEL] && !through_waits[1];
 
@@ -480,11 +480,12 @@ module crosslane_network_link
       .quiet      (gets_quiet),
       .forget     (forgetting && !gets_swept),
       .forgotten  (gets_forgotten),
-      .room       (others_begin ? '0 : get_room & ~put_on_way),
-      .room_more  (others_begin ? '0 : get_room_more & ~put_on_way),
+      .room       (others_may_begin ? '0 : get_room & ~put_on_way),
+      .room_more  (others_may_begin ? '0 : get_room_more & ~put_on_way),
       .on_way     (get_on_way),
       .on_way_more(get_on_way_more),
       .waits      (get_waits),
+      .may_begin  (get_may_begin),
       .m_valid    (get_valid),
       .m_ready    (get_ready || forgetting),
       .m_channel  (get_channel),
@@ -513,7 +514,7 @@ module crosslane_network_link
       .counted  (put_counted),
       .room     (room & ~get_on_way & ~{through_on_way, 6'd0}),
       .on_way   (put_on_way),
-      .begins   (put_begins),
+      .may_begin(put_may_begin),
       .m_valid  (put_valid),
       .m_ready  (put_ready),
       .m_channel(put_channel),

@@ -108,7 +108,8 @@ module crosslane_network_processor
   logic hop_known;
   hop_t hop;
   logic [LINKS-1:0] forgets, through_clear, through_enable, through_frees, through_frees_ready;
-  logic [LINKS-1:0] through_frees_channel, through_begins, through_valid, through_ready, forwarded;
+  logic [LINKS-1:0] through_frees_channel, through_may_begin, through_valid, through_ready;
+  logic [LINKS-1:0] forwarded;
   logic [LINKS-1:0][THROUGH_BITS-1:0] through_position;
   logic [LINKS-1:0][8*LANES-1:0] through_data, through_beat;
   logic [LINKS-1:0][SLOT_BITS-1:0] through_frees_slot;
@@ -374,7 +375,7 @@ module crosslane_network_processor
         .through_room(through_room[n]),
         .through_on_way(through_on_way[n]),
         .through_waits(through_waits[n]),
-        .through_begins(through_begins[n]),
+        .through_may_begin(through_may_begin[n]),
         .through_valid(through_valid[n]),
         .through_ready(through_ready[n]),
         .through_channel(through_channel[n]),
@@ -440,7 +441,7 @@ module crosslane_network_processor
         .room(through_room),
         .on_way(through_on_way),
         .waits(through_waits),
-        .begins(through_begins),
+        .may_begin(through_may_begin),
         .m_valid(through_valid),
         .m_ready(through_ready),
         .m_channel(through_channel),
@@ -487,7 +488,7 @@ module crosslane_network_processor
     assign through_frees_slot = '0;
     assign through_on_way = '0;
     assign through_waits = '0;
-    assign through_begins = '0;
+    assign through_may_begin = '0;
     assign through_valid = '0;
     assign through_channel = '0;
     assign through_label = '0;

@@ -36,10 +36,9 @@ module crosslane_put_window
     output logic                         refused,
     output logic   [ CHANNELS-1:0][31:0] counts,
     output logic   [ CHANNELS-1:0]       counted,       // pulse: the count has changed
-    // To the link. `on_way`: the channel of a datagram that the link does not count yet; `begins`: one
-    // begins.
+    // To the link. `on_way`: the channel of a datagram that the link does not count yet.
     output logic   [ CHANNELS-1:0]       on_way,
-    output logic                         begins,
+    output logic                         may_begin,     // known early: a datagram, in this clock
     input  logic   [ CHANNELS-1:0]       room,
     output logic                         m_valid,
     input  logic                         m_ready,
@@ -78,49 +77,53 @@ module crosslane_put_window
   (* ram_style = "distributed" *) control_t controls[ALL_SLOTS];
   (* ram_style = "distributed" *) put_t puts[ALL_SLOTS];
 
-  // --- In: which bytes of the slot have come -------------------------------------------------
+  // --- In: which bytes of the slot have come, and a clock later whether all have ---------------
   logic [ALL_SLOTS-1:0] touched;  // else no byte has
-  logic [PUT_BYTES-1:0] mask;
+  logic [PUT_BYTES-1:0] mask, next_mask;
   logic [PAYLOAD-1:0] needed;
-  control_t control;
-  logic part_ends, is_there, is_possible, is_full, ends;
-  logic [2:0] word_channel;
+  // verilator lint_off UNUSEDSIGNAL
+  control_t control;  // `unused` goes into the memory alone
+  // verilator lint_on UNUSEDSIGNAL
+  control_t next_control;
+  logic has_word, part_ends, is_there, is_possible, is_full, ends;
+  logic [SLOT_BITS-1:0] slot;
+  logic [2:0] slot_channel;
   logic [CHANNELS-1:0][COUNT-1:0] head, tail;
   put_t put;
 
-  assign word_channel = word_slot[SLOT_BITS-1:PLACE];
+  assign slot_channel = slot[SLOT_BITS-1:PLACE];
 
   always_comb begin
-    mask = touched[word_slot] ? there[word_slot] : '0;
+    next_mask = touched[word_slot] ? there[word_slot] : '0;
+    // The word before was of the same slot.
+    if (has_word && word_slot == slot) next_mask = ends ? '0 : mask;
     for (int unsigned n = 0; n < PUT_BYTES; n++) begin
-      if (word_within == WITHIN'(n / BYTES)) mask[n] |= word_enables[n%BYTES];
+      if (word_within == WITHIN'(n / BYTES)) next_mask[n] |= word_enables[n%BYTES];
     end
-    control = controls[word_slot];
+    next_control = controls[word_slot];
     if (word_within == '0) begin
       for (int unsigned n = 0; n < 4; n++) begin
-        if (word_enables[n]) control[8*n+:8] = word_data[8*n+:8];
+        if (word_enables[n]) next_control[8*n+:8] = word_data[8*n+:8];
       end
-      if (word_enables[4]) control.bytes[7:0] = word_data[39:32];
-      if (word_enables[5]) control.bytes[8] = word_data[40];
+      if (word_enables[4]) next_control.bytes[7:0] = word_data[39:32];
+      if (word_enables[5]) next_control.bytes[8] = word_data[40];
     end
     for (int unsigned n = 0; n < PAYLOAD; n++) needed[n] = control.bytes > 9'(n);
   end
 
-  // A slot is looked at behind all words of a TLP in it.
-  assign part_ends = word_valid && (word_last || word_within == '1);
   assign is_there = mask[CONTROL_BYTES-1:0] == '1 && (!control.valid || control.bytes > FULL ||
       (needed & ~mask[PUT_BYTES-1:CONTROL_BYTES]) == '0);
   assign is_possible = control.valid && control.bytes != '0 && control.bytes <= FULL &&
       (control.last || control.bytes == FULL);
   // More than software may have on their way.
-  assign is_full = COUNT'(tail[word_channel] - head[word_channel]) == COUNT'(SLOTS);
+  assign is_full = COUNT'(tail[slot_channel] - head[slot_channel]) == COUNT'(SLOTS);
   assign ends = part_ends && is_there;
   assign accepted = ends && is_possible && takes && !is_full &&
-      !(reserved && word_channel >= ROUTED_CHANNEL);
+      !(reserved && slot_channel >= ROUTED_CHANNEL);
   assign refused = ends && !accepted;
 
   always_comb begin
-    put.slot = word_slot[PLACE-1:0];
+    put.slot = slot[PLACE-1:0];
     put.bytes = LENGTH_BITS'(control.bytes);
     put.label.index = control.index;
     put.label.tag = control.tag;
@@ -133,18 +136,25 @@ module crosslane_put_window
       for (int unsigned n = 0; n < BYTES; n++) begin
         if (word_enables[n]) payloads[{word_slot, word_within}][8*n+:8] <= word_data[8*n+:8];
       end
-      there[word_slot] <= mask;
-      controls[word_slot] <= control;
-      touched[word_slot] <= !ends;
+      there[word_slot] <= next_mask;
+      controls[word_slot] <= next_control;
+      slot <= word_slot;
+      mask <= next_mask;
+      control <= next_control;
     end
-    if (accepted) puts[{word_channel, PLACE'(tail[word_channel])}] <= put;
+    has_word  <= word_valid && !rst;
+    // A slot is looked at behind all words of a TLP in it.
+    part_ends <= word_valid && !rst && (word_last || word_within == '1);
+    if (has_word) touched[slot] <= !ends;
+    if (accepted) puts[{slot_channel, PLACE'(tail[slot_channel])}] <= put;
     if (rst) touched <= '0;
   end
 
   // --- Out: a datagram of a channel with room, by turns ---------------------------------------
-  logic [CHANNELS-1:0] waiting, chosen;
-  logic [2:0] index, channel;
-  logic busy, moves, leaves;
+  // Chosen a clock ahead, while the one before leaves.
+  logic [CHANNELS-1:0] waiting, had_room, turn_chosen, chosen, taken;
+  logic [2:0] turn_index, index, channel;
+  logic has_choice, busy, moves, begins, leaves;
   logic [2:0] current_channel;
   logic [BEAT_BITS-1:0] at, at_1;
   put_t next, sent;
@@ -162,15 +172,23 @@ module crosslane_put_window
   ) turn (
       .clk,
       .rst,
-      .valid(waiting & room),
-      .taken(begins ? chosen : '0),
-      .chosen,
-      .index
+      .valid (waiting & had_room),
+      .taken,
+      .chosen(turn_chosen),
+      .index (turn_index)
   );
+  always_ff @(posedge clk) begin
+    had_room <= room;
+    chosen <= rst ? '0 : turn_chosen;
+    has_choice <= !rst && turn_chosen != '0;
+    taken <= begins ? chosen : '0;
+    index <= turn_index;
+  end
 
   assign moves = !m_valid || m_ready;
   // A clock without a beat lies between two datagrams, so `room` counts the one before.
-  assign begins = !busy && !m_valid && chosen != '0 && !forget;
+  assign may_begin = !busy && !m_valid && has_choice;
+  assign begins = may_begin && (chosen & waiting & room) != '0 && !forget;
   assign next = puts[{index, PLACE'(head[index])}];
   assign current_slot = busy ? sent.slot : next.slot;
   assign current_channel = busy ? channel : index;
@@ -182,6 +200,9 @@ module crosslane_put_window
       busy <= 1'b1;
       channel <= index;
       sent <= next;
+      on_way <= chosen;
+    end else if (!busy && moves) begin
+      on_way <= '0;
     end
     if (moves) begin
       m_valid <= busy || begins;
@@ -194,13 +215,13 @@ module crosslane_put_window
     if (rst || forget) begin
       at <= '0;
       busy <= 1'b0;
+      on_way <= '0;
       m_valid <= 1'b0;
     end
   end
 
-  assign on_way = (busy || m_valid) ? CHANNELS'(1) << channel : '0;
   assign m_channel = channel;
-  assign m_label = sent.label;
+  assign m_label   = sent.label;
   always_comb begin
     m_data = (8 * LANES)'(word_1 >> {lane_1, 3'd0});
     for (int unsigned n = 0; n < LANES; n++) begin
@@ -216,13 +237,13 @@ module crosslane_put_window
       left[n] = COUNT'(leaves && channel == 3'(n));
       // A forgotten datagram that is being sent is still in the queue.
       if (forget) left[n] = COUNT'(tail[n] - head[n]);
-      left[n] += COUNT'(refused && word_channel == 3'(n));
+      left[n] += COUNT'(refused && slot_channel == 3'(n));
       counted[n] = left[n] != '0 && !rst;
     end
   end
 
   always_ff @(posedge clk) begin
-    if (accepted) tail[word_channel] <= tail[word_channel] + 1'b1;
+    if (accepted) tail[slot_channel] <= tail[slot_channel] + 1'b1;
     if (leaves) head[channel] <= head[channel] + 1'b1;
     if (forget) head <= tail;
     for (int unsigned n = 0; n < CHANNELS; n++) counts[n] <= counts[n] + 32'(left[n]);

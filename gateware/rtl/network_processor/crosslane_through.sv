@@ -40,11 +40,11 @@ module crosslane_through
     output logic   [LINKS-1:0]                    frees_channel,
     output logic   [LINKS-1:0][    SLOT_BITS-1:0] frees_slot,
     // To the queues of each link, channel 6 and 7: room for a datagram beside those that are on
-    // their way; one of these is from here; one waits for room. `begins`: one begins.
+    // their way; one of these is from here; one waits for room. `may_begin`: known early, one may.
     input  logic   [LINKS-1:0][              1:0] room,
     output logic   [LINKS-1:0][              1:0] on_way,
     output logic   [LINKS-1:0][              1:0] waits,
-    output logic   [LINKS-1:0]                    begins,
+    output logic   [LINKS-1:0]                    may_begin,
     output logic   [LINKS-1:0]                    m_valid,
     input  logic   [LINKS-1:0]                    m_ready,
     output logic   [LINKS-1:0][              2:0] m_channel,
@@ -76,8 +76,8 @@ module crosslane_through
   logic [LISTS-1:0][PLACE_BITS:0] count;
 
   // --- Lists: one is looked at in a clock, or all are gone through ------------------------------
-  logic [LISTS-1:0] lacks_head, refilled, head_goes;
-  logic [LIST_BITS-1:0] refill_list, push_list, list, sweep_list;
+  logic [LISTS-1:0] lacks_head, turn_refilled, refilled, head_goes;  // `refilled`: a clock ahead
+  logic [LIST_BITS-1:0] turn_list, refill_list, push_list, list, sweep_list;
   kept_t pushed, moved, moved_next;
   label_t moved_label;
   logic sweeps, refills, takes_push, is_swept, head_looked;
@@ -96,9 +96,13 @@ module crosslane_through
       .rst,
       .valid (lacks_head),
       .taken (refills ? refilled : '0),
-      .chosen(refilled),
-      .index (refill_list)
+      .chosen(turn_refilled),
+      .index (turn_list)
   );
+  always_ff @(posedge clk) begin
+    refilled <= rst ? '0 : turn_refilled;
+    refill_list <= turn_list;
+  end
 
   assign push_list = LIST_BITS'({push_link, push_behind_edge});
   assign pushed = '{
@@ -106,7 +110,7 @@ module crosslane_through
           is_behind_edge: push_place.channel[0],
           slot: SLOT_BITS'(push_place.slot)
       };
-  assign refills = !sweeps && lacks_head != '0;
+  assign refills = !sweeps && (lacks_head & refilled) != '0;
   assign push_ready = !sweeps && to_sweep == '0 && !(refills && refill_list == push_list);
   assign takes_push = push && push_ready;
   assign list = sweeps ? sweep_list : refill_list;
@@ -178,15 +182,17 @@ module crosslane_through
   assign to_sweep = forgetting & ~swept;
 
   // --- To each link: a datagram of channel 6 or 7, by turns -------------------------------------
-  logic [LINKS-1:0] busy, moves, issues, ends, prefers_7, has_candidate, is_blocked, is_counted;
+  logic [LINKS-1:0] busy, moves, issues, begins, ends, prefers_7, is_blocked, is_counted, has_room;
   logic [LINKS-1:0] uses, holds;  // buffers that are read, and whose last beat has not left
   logic [LINKS-1:0][1:0] can;
-  kept_t [LINKS-1:0] candidates, sent;
-  logic [LINKS-1:0] candidate_7, sent_7, out_7;
-  label_t [LINKS-1:0] candidate_label, sent_label;
+  kept_t [LINKS-1:0] sent;
+  logic [LINKS-1:0] turn_7, next_7, sent_7, out_7;
+  label_t [LINKS-1:0] sent_label;
   logic [LINKS-1:0][BEAT_BITS-1:0] at, at_1;
   logic [LINKS-1:0][LINK_BITS-1:0] out_link;
-  logic [LINKS-1:0][LINKS-1:0] wants, granted;  // by the link of the buffers
+  // By the link of the buffers: who reads them, and who may next, chosen a clock ahead.
+  logic [LINKS-1:0][LINKS-1:0] reads, wants, turn_granted, granted;
+  logic [LINKS-1:0] is_near_end, may_give, gives;
   // A second place that is free, and the one that becomes so now.
   logic [LINKS-1:0] frees_more, more_channel, frees_now, frees_7;
   logic [LINKS-1:0][SLOT_BITS-1:0] more_slot, frees_place;
@@ -211,15 +217,14 @@ module crosslane_through
     for (int unsigned i = 0; i < LINKS; i++) begin
       read_enable[i] = 1'b0;
       read_position[i] = '0;
-      uses[i] = 1'b0;
+      uses[i] = reads[i] != '0;
       holds[i] = 1'b0;
       frees_now[i] = 1'b0;
       frees_7[i] = dropped.is_behind_edge;
       frees_place[i] = dropped.slot;
       for (int unsigned o = 0; o < LINKS; o++) begin
-        if (busy[o] && sent[o].link == LINK_BITS'(i)) begin
-          uses[i] = 1'b1;
-          read_enable[i] = issues[o];
+        if (reads[i][o]) begin
+          read_enable[i]   = issues[o];
           read_position[i] = {sent[o].is_behind_edge, sent[o].slot, at[o]};
           if (ends[o]) begin
             frees_now[i] = 1'b1;
@@ -232,28 +237,33 @@ module crosslane_through
     end
   end
 
-  // The next one follows without a gap.
+  // The next one follows without a gap: it is chosen before the last beat.
   always_comb begin
+    for (int unsigned o = 0; o < LINKS; o++) is_near_end[o] = at[o] >= LAST_BEAT - 1'b1;
+    for (int unsigned i = 0; i < LINKS; i++) begin
+      may_give[i] = !forgetting[i] && !frees_more[i] &&
+          (!uses[i] || (reads[i] & is_near_end) != '0);
+      // Its beats do not pause: it can tell that its place is free, whenever it ends.
+      gives[i] = !forgetting[i] && !frees_more[i] && (!uses[i] || (frees_now[i] && !frees[i]));
+    end
     for (int unsigned o = 0; o < LINKS; o++) begin
       for (int unsigned c = 0; c < 2; c++) begin
-        logic [LINK_BITS-1:0] from;
-        from = heads[2*o+c].link;
-        // Its beats do not pause: it can tell that its place is free, whenever it ends.
-        can[o][c] = has_head[2*o+c] && room[o][c] && !forgetting[from] &&
-            (!uses[from] || frees_now[from]) && !frees_more[from] &&
-            !(frees[from] && frees_now[from]);
+        can[o][c] = has_head[2*o+c] && room[o][c] && may_give[heads[2*o+c].link];
       end
-      has_candidate[o] = can[o] != '0 && (!busy[o] || ends[o]) && !forgetting[o];
-      candidate_7[o] = can[o][1] && (prefers_7[o] || !can[o][0]);
-      candidates[o] = heads[{LINK_BITS'(o), candidate_7[o]}];
-      candidate_label[o] = head_labels[{LINK_BITS'(o), candidate_7[o]}];
+      turn_7[o] = can[o][1] && (prefers_7[o] || !can[o][0]);
       for (int unsigned i = 0; i < LINKS; i++) begin
-        wants[i][o] = has_candidate[o] && candidates[o].link == LINK_BITS'(i);
+        wants[i][o] = can[o] != '0 && (!busy[o] || is_near_end[o]) && !forgetting[o] &&
+            heads[{LINK_BITS'(o), turn_7[o]}].link == LINK_BITS'(i);
       end
     end
     for (int unsigned o = 0; o < LINKS; o++) begin
+      has_room[o] = has_head[{LINK_BITS'(o), next_7[o]}] && room[o][next_7[o]] && !forgetting[o];
       begins[o] = 1'b0;
-      for (int unsigned i = 0; i < LINKS; i++) begins[o] |= granted[i][o];
+      may_begin[o] = 1'b0;
+      for (int unsigned i = 0; i < LINKS; i++) begin
+        may_begin[o] |= granted[i][o];
+        begins[o] |= granted[i][o] && gives[i] && has_room[o] && (!busy[o] || ends[o]);
+      end
     end
   end
 
@@ -264,8 +274,8 @@ module crosslane_through
         .clk,
         .rst,
         .valid (wants[i]),
-        .taken (granted[i]),
-        .chosen(granted[i]),
+        .taken (granted[i] & begins),
+        .chosen(turn_granted[i]),
         .index ()
     );
   end
@@ -278,7 +288,7 @@ module crosslane_through
   always_comb begin
     head_goes = '0;
     for (int unsigned o = 0; o < LINKS; o++) begin
-      if (begins[o]) head_goes[2*o+32'(candidate_7[o])] = 1'b1;
+      if (begins[o]) head_goes[2*o+32'(next_7[o])] = 1'b1;
     end
     if (drops_now) head_goes[scan] = 1'b1;
     for (int unsigned n = 0; n < LINKS; n++) begin
@@ -312,6 +322,8 @@ module crosslane_through
         frees_more[i] <= 1'b0;
       end
     end
+    granted <= turn_granted;
+    next_7  <= turn_7;
     for (int unsigned o = 0; o < LINKS; o++) begin
       forwarded[o] <= ends[o];
       if (moves[o]) begin
@@ -323,14 +335,17 @@ module crosslane_through
         if (issues[o]) at[o] <= at[o] + 1'b1;
         if (ends[o]) busy[o] <= 1'b0;
       end
+      for (int unsigned i = 0; i < LINKS; i++) begin
+        if (begins[o] || ends[o]) reads[i][o] <= begins[o] && granted[i][o];
+      end
       if (m_valid[o] && m_ready[o] && at_1[o] == '0) is_counted[o] <= 1'b1;
       if (begins[o]) begin
         busy[o] <= 1'b1;
         is_counted[o] <= 1'b0;
-        sent[o] <= candidates[o];
-        sent_7[o] <= candidate_7[o];
-        sent_label[o] <= candidate_label[o];
-        prefers_7[o] <= !candidate_7[o];
+        sent[o] <= heads[{LINK_BITS'(o), next_7[o]}];
+        sent_7[o] <= next_7[o];
+        sent_label[o] <= head_labels[{LINK_BITS'(o), next_7[o]}];
+        prefers_7[o] <= !next_7[o];
       end
     end
     if (rst) begin
@@ -338,6 +353,8 @@ module crosslane_through
       frees <= '0;
       frees_more <= '0;
       busy <= '0;
+      reads <= '0;
+      granted <= '0;
       m_valid <= '0;
       at <= '0;
       prefers_7 <= '0;
