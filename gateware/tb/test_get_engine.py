@@ -66,6 +66,7 @@ class Surroundings:
         self.latency, self.pause, self.link_pause = 50, 0.0, 0.0
         # Of the completions of a read, if they are not by chance: bytes, and clocks between two.
         self.size, self.gap = 0, 0
+        self.others = 0.2  # completions for other links before one
         # The link: datagrams of each channel in its queue, and all that have come.
         self.queue = [0] * CHANNELS
         self.held = 0  # channels without credit
@@ -141,6 +142,14 @@ class Surroundings:
         if not ready or self.seed.random() < self.pause:
             return
         _, tlp = self.answers.pop(self.seed.choice(ready))
+        # One of another link with the same place among its tags, which is none of these.
+        if self.seed.random() < self.others:
+            other = {"tag": tlp.tag + TAGS * self.seed.randrange(1, 8)}
+            self.send(Tlp(tlp.header | other, tlp.payload))
+        self.send(tlp)
+
+    def send(self, tlp: Tlp) -> None:
+        """Adds the beats of a completion."""
         beats = tlp.beats(8 * self.bytes)
         for at, beat in enumerate(beats):
             beat += self.seed.randbytes(self.bytes - len(beat))
@@ -427,7 +436,7 @@ async def what_is_forgotten_leaves_nothing(dut):
 @cocotb.test()
 async def gets_keep_the_link_busy(dut):
     bench, around, _ = await begin(dut, "rate")
-    around.drain, around.latency = 1.0, 60
+    around.drain, around.latency, around.others = 1.0, 60, 0
     first = bench.clock
     for n in range(16):
         around.get(n % CHANNELS, n, [(MEMORY + 4096 * n, 4096)])
@@ -444,6 +453,7 @@ async def parts_of_a_read_are_sent_as_they_come(dut):
     """A datagram leaves when its bytes have come; the read has not ended."""
     bench, around, _ = await begin(dut, "parts")
     around.drain, around.latency, around.size, around.gap = 1.0, 1, 64, 500
+    around.others = 0
     token = around.get(0, 5, [(MEMORY, MAX_READ)])
     await bench.until(around.is_idle, 8000)
     assert around.notified[token] == (DONE, MAX_READ)

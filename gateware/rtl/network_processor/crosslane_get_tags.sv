@@ -127,7 +127,7 @@ module crosslane_get_tags
       low_end <= 7'(reads[s_tag].address) + 7'(reads[s_tag].bytes);
       left_1 <= has_begun[s_tag] ? missing[s_tag] : reads[s_tag].bytes;
       // Of two in a row the second begins with what the first leaves.
-      is_behind <= valid && last && s_tag == tag;
+      is_behind <= valid && last && is_tag && s_tag == tag;
       is_tag <= s_header.tag >> TAG_BITS == 10'(link);
       is_whole <= s_header.kind == COMPLETION_DATA && s_header.status == STATUS_SUCCESSFUL &&
           !s_header.poisoned;
