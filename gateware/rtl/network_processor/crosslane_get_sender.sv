@@ -127,7 +127,7 @@ module crosslane_get_sender
   // verilator lint_on UNUSEDSIGNAL
   logic is_seen, has_record, has_come, is_same, record_is_void, current_is_void;
   logic was_current, had_end, had_abort;
-  logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds;
+  logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds, acts;
   logic busy, is_chosen, begins;
   logic [12:0] found_come, come_now, added;
 
@@ -157,7 +157,7 @@ module crosslane_get_sender
 
   // What is dealt with now changes what would be found of its channel, and so may a datagram.
   always_ff @(posedge clk) begin
-    is_seen <= !(is_seen && visit == scan) && !(may_begin && index == scan) && !rst;
+    is_seen <= !(acts && visit == scan) && !(may_begin && index == scan) && !rst;
     visit <= scan;
     has_record <= head[scan] != tail[scan];
     has_come <= head_done[scan];
@@ -182,6 +182,7 @@ module crosslane_get_sender
   assign drops = is_there && has_come && !was_current && record_void && !(busy && channel == visit);
   assign starts = is_there && !was_current && !record_void;
   assign adds = is_there && was_current && !current_void && !had_end && is_same;
+  assign acts = drops || starts || adds || drops_current;
   assign pops = has_come && (drops || starts || adds);
 
   // --- A datagram of a channel, by turns ------------------------------------------------------
@@ -221,10 +222,19 @@ module crosslane_get_sender
   );
   always_ff @(posedge clk) begin
     had_room <= has_room;
-    chosen <= rst ? '0 : turn_chosen;
-    has_choice <= !rst && turn_chosen != '0;
-    taken <= begins ? chosen : '0;
+    // With no other, a channel of which more has come is next.
+    chosen <= turn_chosen;
     index <= turn_index;
+    if (turn_chosen == '0) begin
+      chosen <= acts ? CHANNELS'(1) << visit : '0;
+      index  <= visit;
+    end
+    has_choice <= turn_chosen != '0 || acts;
+    taken <= begins ? chosen : '0;
+    if (rst) begin
+      chosen <= '0;
+      has_choice <= 1'b0;
+    end
   end
 
   assign may_begin = !busy && has_choice;

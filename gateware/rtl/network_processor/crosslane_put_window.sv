@@ -179,10 +179,19 @@ module crosslane_put_window
   );
   always_ff @(posedge clk) begin
     had_room <= room;
-    chosen <= rst ? '0 : turn_chosen;
-    has_choice <= !rst && turn_chosen != '0;
-    taken <= begins ? chosen : '0;
+    // With no other, one that has just come is next.
+    chosen <= turn_chosen;
     index <= turn_index;
+    if (turn_chosen == '0) begin
+      chosen <= accepted ? CHANNELS'(1) << slot_channel : '0;
+      index  <= slot_channel;
+    end
+    has_choice <= turn_chosen != '0 || accepted;
+    taken <= begins ? chosen : '0;
+    if (rst) begin
+      chosen <= '0;
+      has_choice <= 1'b0;
+    end
   end
 
   assign moves = !m_valid || m_ready;
