@@ -404,8 +404,8 @@ async def an_end_reset_alone_ends_the_others_messages(dut):
         await bench.until(lambda n=full: pair.counters(0)["waiting"] == n, 4000)
         await reset_alone(dut, bench, near, how)
         for token, count in ((begun, PAYLOAD_BYTES), (unused, 0)):
-            # Keys of the links are looked at one after the other.
-            await bench.until(lambda t=token: t in far.notified, 2000 * links)
+            # The far end's training fails first; then keys are looked at one after the other.
+            await bench.until(lambda t=token: t in far.notified, 4000 * links)
             assert far.notified[token] == (LINK_DOWN, count)
         assert far.memory[:PAYLOAD_BYTES] == data
         assert near.notified.get(own) == (outcome and (outcome, 0))

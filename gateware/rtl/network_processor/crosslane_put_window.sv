@@ -151,9 +151,10 @@ module crosslane_put_window
   end
 
   // --- Out: a datagram of a channel with room, by turns ---------------------------------------
-  // Chosen a clock ahead, while the one before leaves.
-  logic [CHANNELS-1:0] waiting, had_room, turn_chosen, chosen, taken;
-  logic [2:0] turn_index, index, channel;
+  // Chosen a clock ahead, while the one before leaves. With none that was chosen, one that becomes
+  // complete in this clock may begin.
+  logic [CHANNELS-1:0] waiting, had_room, turn_chosen, chosen, next_chosen, taken;
+  logic [2:0] turn_index, index, next_index, channel;
   logic has_choice, busy, moves, begins, leaves;
   logic [2:0] current_channel;
   logic [BEAT_BITS-1:0] at, at_1;
@@ -179,37 +180,31 @@ module crosslane_put_window
   );
   always_ff @(posedge clk) begin
     had_room <= room;
-    // With no other, one that has just come is next.
     chosen <= turn_chosen;
+    has_choice <= turn_chosen != '0 && !rst;
     index <= turn_index;
-    if (turn_chosen == '0) begin
-      chosen <= accepted ? CHANNELS'(1) << slot_channel : '0;
-      index  <= slot_channel;
-    end
-    has_choice <= turn_chosen != '0 || accepted;
-    taken <= begins ? chosen : '0;
-    if (rst) begin
-      chosen <= '0;
-      has_choice <= 1'b0;
-    end
+    taken <= begins ? next_chosen : '0;
   end
 
   assign moves = !m_valid || m_ready;
   // A clock without a beat lies between two datagrams, so `room` counts the one before.
-  assign may_begin = !busy && !m_valid && has_choice;
-  assign begins = may_begin && (chosen & waiting & room) != '0 && !forget;
-  assign next = puts[{index, PLACE'(head[index])}];
+  assign may_begin = !busy && !m_valid && (has_choice || part_ends);
+  assign begins = !busy && !m_valid && !forget && (has_choice ? (chosen & waiting & room) != '0
+      : accepted && (next_chosen & ~waiting & room) != '0);
+  assign next_chosen = has_choice ? chosen : CHANNELS'(1) << slot_channel;
+  assign next_index = has_choice ? index : slot_channel;
+  assign next = has_choice ? puts[{index, PLACE'(head[index])}] : put;
   assign current_slot = busy ? sent.slot : next.slot;
-  assign current_channel = busy ? channel : index;
+  assign current_channel = busy ? channel : next_index;
   assign place = $bits(place)'(CONTROL_BYTES) + $bits(place)'(32'(at) * LANES);
   assign leaves = busy && moves && at == BEAT_BITS'(BEATS - 1);
 
   always_ff @(posedge clk) begin
     if (begins) begin
       busy <= 1'b1;
-      channel <= index;
+      channel <= next_index;
       sent <= next;
-      on_way <= chosen;
+      on_way <= next_chosen;
     end else if (!busy && moves) begin
       on_way <= '0;
     end
