@@ -65,7 +65,7 @@ class Deep(Configuration):
 
 # About what 250 MHz allows on a Kintex-7 or UltraScale+ of speed 2.
 MOST_LEVELS = 10
-# Of a wire, for the rows of a torus link, in ps.
+# Of a wire, for the rows of a torus link and a network processor, in ps.
 LINK_WIRE_PS = 700
 LEVELS = [
     Deep(f"{name}, {width} bit", module, {"DATA_BITS": width, **parameters}, family)
@@ -84,6 +84,15 @@ LEVELS += [
     for name, module, half_rate in [
         ("end of a link, 8 lanes", "crosslane_link_core", None),
         ("lanes of a link, 8 lanes", "crosslane_link_lanes", "rx_clk"),
+    ]
+]
+LEVELS += [
+    Deep(name, module, parameters, SERIES_7, wire_ps=LINK_WIRE_PS)
+    for name, module, parameters in [
+        ("get engine of a link", "crosslane_get_engine", {}),
+        ("put aperture of a link", "crosslane_put_window", {}),
+        ("receive engine", "crosslane_receive_engine", {}),
+        ("through a node of six links", "crosslane_through", {"LINKS": 6}),
     ]
 ]
 PLACED = [

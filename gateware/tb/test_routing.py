@@ -2,6 +2,7 @@
 """Routing: four cards in a ring, each with a host. Messages between any nodes arrive, and each node
 does with each request and each datagram what the behavioural model does with it."""
 
+import os
 import random
 from collections import defaultdict, deque
 
@@ -37,7 +38,7 @@ SOURCE = 0x9_8765_0000
 # Notifications of gets lie behind those of credits.
 GET_NOTIFY = NOTIFY + 0x10000
 # With 8 lanes; one datagram behind the other has its clocks on the cable, and little more.
-FRAME_CLOCKS = (PAYLOAD_BYTES + 8) // 8
+FRAME_CLOCKS = (PAYLOAD_BYTES + 8) // int(os.environ.get("LANES", "8"))
 CLOCKS_OF_A_HOP = FRAME_CLOCKS + 36
 
 

@@ -184,7 +184,7 @@ module crosslane_get_messages
 
   always_comb begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
-      readable[n] = has_list[n] && !stalled[n] && has_space[n] && has_tag;
+      readable[n] = has_list[n] && !stalled[n] && has_space[n];
     end
   end
 
@@ -206,7 +206,8 @@ module crosslane_get_messages
   assign takes_end = step == IDLE && end_valid;
   assign sweeps = step == IDLE && !end_valid && forget && !is_forgetting && !forgotten;
   assign takes_request = step == IDLE && !end_valid && !sweeps && request_valid;
-  assign takes_read = step == IDLE && !end_valid && !sweeps && !request_valid && chosen != '0;
+  assign takes_read = step == IDLE && !end_valid && !sweeps && !request_valid && has_tag &&
+      chosen != '0;
   assign end_ready = takes_end;
   assign request_ready = takes_request;
   assign idle = step == IDLE && alive == '0;

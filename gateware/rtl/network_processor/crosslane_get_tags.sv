@@ -70,7 +70,8 @@ module crosslane_get_tags
   logic [COUNT_BITS-1:0] clocks;
   logic [7:0] now;
   logic [TAG_BITS-1:0] visited;
-  logic is_old;
+  logic visits, gives_up;
+  logic is_old, is_looked;
 
   always_ff @(posedge clk) begin
     clocks <= clocks + 1'b1;
@@ -83,7 +84,11 @@ module crosslane_get_tags
       now <= '0;
     end
   end
-  assign is_old = 8'(now - begun[visited]) > 8'd32;
+  // Of the tag that is visited, a clock ago.
+  always_ff @(posedge clk) begin
+    is_old <= 8'(now - begun[visited]) > 8'd32 && !(take && free_tag == visited);
+    is_looked <= !visits && !rst;
+  end
 
   // --- Completions ---------------------------------------------------------------------------
   // What is known of the tag is read as the header comes, and compared a clock later.
@@ -98,7 +103,7 @@ module crosslane_get_tags
   logic [15:0] read_end;  // of its bytes, in the staging memory
   logic [ 6:0] low_end;  // of the read, in host memory
   logic is_tag, is_whole, is_waiting, is_behind, has_ended, taken_since;
-  logic waits, fits, good, has_all, ends_read, is_final, completes, gives_up;
+  logic waits, fits, good, has_all, ends_read, is_final, completes;
   logic [ 9:0] beat;
   logic [12:0] at;  // of the beat's lane 0, from the first double word
 
@@ -166,7 +171,7 @@ module crosslane_get_tags
   end
 
   // --- Ends and free tags --------------------------------------------------------------------
-  logic visits, frees, initialises;
+  logic frees, initialises;
   logic [TAG_BITS:0] initial_tag;
   logic [TAG_BITS-1:0] freed;
   // verilator lint_off UNUSEDSIGNAL
@@ -175,7 +180,7 @@ module crosslane_get_tags
   get_end_t pushed;
 
   assign completes = valid && last && waits && (ends_read || !good);
-  assign visits = !valid && !take && !initialises;
+  assign visits = is_looked && !valid && !take && !initialises;
   assign gives_up = visits && states[visited] == TAG_WAITS && is_old;
   assign initialises = !initial_tag[TAG_BITS];
   assign frees = initialises || (completes && (ends_read || is_final)) ||

@@ -245,8 +245,8 @@ fn messages_reach_a_neighbours_memory_in_time() {
 
 /// Time of a message that lanes and gateware add to the model's, for puts and gets
 /// (`docs/network-processor.md`, *Time of a message*), and three clocks of 4 ns.
-const PUT_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(129);
-const GET_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(116);
+const PUT_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(134);
+const GET_BESIDE_MODEL: Picoseconds = Picoseconds::from_ns(122);
 const THREE_CLOCKS: Picoseconds = Picoseconds::from_ns(12);
 
 /// The lanes' and the gateware's clocks are the same for every size.
