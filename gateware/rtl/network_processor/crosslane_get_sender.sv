@@ -155,7 +155,7 @@ module crosslane_get_sender
   assign found = records[{scan, place}];
   assign found_come = head_done[scan] ? found.bytes : come[{scan, place}];
 
-  // What is dealt with now changes what would be found of its channel, and so may a datagram.
+  // A channel that is dealt with now would be found as it was, as would that of a datagram.
   always_ff @(posedge clk) begin
     is_seen <= !(acts && visit == scan) && !(may_begin && index == scan) && !rst;
     visit <= scan;

@@ -91,7 +91,7 @@ module crosslane_get_tags
   end
 
   // --- Completions ---------------------------------------------------------------------------
-  // What is known of the tag is read as the header comes, and compared a clock later.
+  // A tag's read is looked up as the header comes, and compared a clock later.
   logic valid, first, last, aborted;
   // verilator lint_off UNUSEDSIGNAL
   tlp_header_t header;
