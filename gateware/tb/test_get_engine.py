@@ -445,7 +445,8 @@ async def gets_keep_the_link_busy(dut):
     assert len(clocks) == 16 * 4096 // PAYLOAD_BYTES
     share = (PAYLOAD_BYTES + 8) // 8 * (len(clocks) - 1) / (clocks[-1] - clocks[0])
     dut._log.warning("first %d clocks, share %.3f", clocks[0] - first, share)
-    assert share >= 0.95, share
+    # In words of 64 bits completions alone, with the bench's pauses, take nearly as long.
+    assert share >= (0.95 if around.bytes == 8 else 0.99), share
 
 
 @cocotb.test()
