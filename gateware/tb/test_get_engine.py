@@ -174,6 +174,7 @@ class Surroundings:
         room = sum((self.queue[c] < QUEUE) << c for c in range(CHANNELS))
         dut.room.value = room
         dut.room_more.value = sum((self.queue[c] < QUEUE - 1) << c for c in range(CHANNELS))
+        dut.others_may.value = int(self.seed.random() < self.link_pause)
         dut.m_ready.value = int(self.seed.random() >= self.link_pause)
         dut.m_read_ready.value = int(self.seed.random() >= self.pause)
         dut.write_ready.value = int(self.seed.random() >= self.pause)

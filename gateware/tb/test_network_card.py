@@ -159,6 +159,33 @@ async def gets_go_round_among_puts(dut):
 
 
 @cocotb.test()
+async def words_of_half_written_slots_hold_no_gets(dut):
+    """A get takes no longer while a host stores a word of a slot in every clock, and the slot does
+    not become whole."""
+    host = await begin(dut, "words")
+    await host.up()
+    source, count, taken = 0x9_8765_4321, 3000, []
+    for token in (1, 2):
+        place = {"channel": 3, "tag": token, "bytes": count, "token": token}
+        asked = request(link=1, buffer=DATA + 4096 * token, notify=NOTIFY + 8 * token, **place)
+        host.store(REQUEST_BAR, CREDITS_BASE, asked)
+        await host.until(CREDITS, lambda value: value == 1)
+        asked = request(link=0, buffer=source, notify=NOTIFY + 64 + 8 * token, **place)
+        host.store(REQUEST_BAR, 0, asked)
+        since = host.bench.clock
+        while host.word(NOTIFY + 8 * token) == 0 and host.bench.clock < since + 3000:
+            while token == 2 and len(host.source.queue) < 2:
+                host.store(PUT_BAR, 4 * SIZES["put_slots"] * PUT_STRIDE + 12, b"word")
+            await host.bench.step(1)
+        taken.append(host.bench.clock - since)
+        assert host.word(NOTIFY + 8 * token) == DONE << 16 | token
+        for at in range(count):
+            assert host.memory[DATA + 4096 * token + at] == byte_at(source + at)
+    dut._log.warning("clocks of a get, and among words of a slot: %s", taken)
+    assert taken[1] <= taken[0] + 40
+
+
+@cocotb.test()
 async def an_end_reset_alone_ends_the_others_messages(dut):
     """Link 1 is disabled and enabled: link 0 ends its messages, and both come up again."""
     host = await begin(dut, "alone")

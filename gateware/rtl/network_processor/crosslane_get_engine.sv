@@ -66,6 +66,7 @@ module crosslane_get_engine
     output logic [CHANNELS-1:0] on_way_more,
     output logic [CHANNELS-1:0] waits,  // channels of those that would take room
     output logic may_begin,  // known early: a datagram, in this clock
+    input logic others_may,  // begin: then none does here
     output logic m_valid,
     input logic m_ready,
     output logic [2:0] m_channel,

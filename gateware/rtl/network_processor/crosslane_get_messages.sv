@@ -118,7 +118,9 @@ module crosslane_get_messages
       .LONG  (LONG)
   ) check (
       .clk,
-      .request  (asked),
+      .take     (request_ready),
+      .request,
+      .asked,
       .datagrams(asked_datagrams),
       .is_bad
   );
@@ -220,22 +222,23 @@ module crosslane_get_messages
   // --- A request -----------------------------------------------------------------------------
   logic exists, is_ending, is_next, is_cancelled, is_behind, is_taken, is_refused, is_misplaced;
   logic is_accepted, took, lacks_place, list_full, is_foreign, is_same_token, is_next_index;
+  logic has_index;
   logic [LIST_BITS:0] list_length;  // before a step that changes it
 
   assign list_full = list_length[LIST_BITS];
   assign exists = message.state != GET_NONE;
   assign is_ending = message.state == GET_ENDING;
-  assign is_next = message.state == GET_OPEN && is_same_token;
   always_ff @(posedge clk) begin
     is_foreign <= asked.routed ? !ROUTED || is_lost_1
         : asked.link != link || (ROUTED && torus.is_there && asked.channel >= ROUTED_CHANNEL);
     lacks_place <= !has_place;
+    has_index <= asked.index != '0;
     took <= takes;
   end
   assign looked = step == LOADS && work == ON_REQUEST && asked.routed;
   assign begun = is_accepted && !is_next && asked.routed;
   assign is_cancelled = asked.cancel && exists && !is_ending && is_same_token;
-  assign is_behind = !is_next && asked.index != '0;
+  assign is_behind = !is_next && has_index;
   assign is_taken = !is_next && exists;
   assign is_refused = is_bad || is_foreign || lacks_place || (!is_next && list_full);
   assign is_misplaced = is_next && !is_next_index;
@@ -249,8 +252,8 @@ module crosslane_get_messages
   // --- A read --------------------------------------------------------------------------------
   logic is_stale, ends_run, ends_message, run_is_last, has_bytes;
   get_run_t run;
-  logic [63:0] address;
-  logic [12:0] most, room, bytes;
+  logic [63:0] address, next_address;
+  logic [12:0] most, room, bytes;  // of a read: at most, up to its next boundary, asked for
   logic [20:0] left;
 
   assign is_stale = !exists || is_ending || !is_oldest;
@@ -261,14 +264,15 @@ module crosslane_get_messages
       function_i.max_read_request
   ) : 13'(MAX_READ);
   // Of a step before: where the run goes on.
+  assign next_address = run.address + 64'(message.asked);
   always_ff @(posedge clk) begin
-    address <= run.address + 64'(message.asked);
+    address <= next_address;
+    room <= most - (13'(next_address[11:0]) & (most - 1'b1));
     left <= run.bytes - message.asked;
     run_is_last <= run.is_last;
   end
-  assign room = most - (13'(address[11:0]) & (most - 1'b1));
-  assign bytes = (left < 21'(room)) ? 13'(left) : room;
-  assign ends_run = 21'(bytes) == left;
+  assign ends_run = left <= 21'(room);
+  assign bytes = ends_run ? 13'(left) : room;
   assign ends_message = ends_run && run_is_last;
   assign has_bytes = left != '0;
 
@@ -374,6 +378,8 @@ module crosslane_get_messages
         message <= (work == ON_REQUEST && is_foreign) ? '0 : message_read;
         is_oldest <= message_read.sequence_ == oldest_sequence;
         is_same_token <= message_read.token == asked.token;
+        is_next <= message_read.state == GET_OPEN && message_read.token == asked.token &&
+            !is_foreign;
         is_next_index <= message_read.next_index == 14'(asked.index);
         list_length <= list_tail[channel] - list_head[channel];
         unique case (work)

@@ -57,6 +57,7 @@ module crosslane_get_sender
     output logic [CHANNELS-1:0] on_way_more,
     output logic [CHANNELS-1:0] waits,  // channels of those that would take room
     output logic may_begin,  // known early: a datagram, in this clock
+    input logic others_may,  // begin: then none does here
     input logic [15:0] own_node,
     output logic m_valid,
     input logic m_ready,
@@ -125,11 +126,12 @@ module crosslane_get_sender
   // verilator lint_off UNUSEDSIGNAL
   get_record_t found, record_;  // of `record_` the bytes are in `come_now`
   // verilator lint_on UNUSEDSIGNAL
-  logic is_seen, has_record, has_come, is_same, record_is_void, current_is_void;
+  logic is_seen, has_record, has_come, has_more, is_same, record_is_void, current_is_void;
   logic was_current, had_end, had_abort;
   logic is_there, record_void, current_void, drops_current, pops, drops, starts, adds, acts;
   logic busy, is_chosen, begins;
-  logic [12:0] found_come, come_now, added;
+  logic [12:0] found_come, come_now;
+  count_t added;
 
   always_ff @(posedge clk) begin
     for (int unsigned n = 0; n < CHANNELS; n++) begin
@@ -163,7 +165,8 @@ module crosslane_get_sender
     has_come <= head_done[scan];
     record_ <= found;
     come_now <= found_come;
-    added <= found_come - counted[scan];
+    added <= count_t'(found_come) - count_t'(counted[scan]);
+    has_more <= found_come != counted[scan];
     was_current <= is_current[scan];
     had_end <= has_end[scan];
     had_abort <= abort_due[scan];
@@ -174,7 +177,7 @@ module crosslane_get_sender
 
   // While a datagram leaves the next one's bytes are found, so none waits for them.
   assign is_chosen = may_begin && index == visit;
-  assign is_there = is_seen && has_record && (has_come || added != '0) && !is_chosen;
+  assign is_there = is_seen && has_record && (has_come || has_more) && !is_chosen;
   assign record_void = forget || record_is_void;
   assign current_void = was_current && (forget || current_is_void);
   assign drops_current = is_seen && current_void && !had_abort && !is_chosen &&
@@ -193,7 +196,8 @@ module crosslane_get_sender
   logic [CHANNELS-1:0][1:0] sent;  // datagrams that the link does not count yet
   logic moves, issues_last, leaves, is_last;
   logic [BEAT_BITS-1:0] at;
-  count_t base, read_from, rest;
+  count_t base, read_from, rest, rest_behind;  // available, and what of it is behind a full one
+  logic is_full;
   logic [LENGTH_BITS-1:0] count, next_count;
   logic [7:0] final_byte;
   label_t label, next_label;
@@ -238,10 +242,12 @@ module crosslane_get_sender
   end
 
   assign may_begin = !busy && has_choice;
-  assign begins = !busy && (chosen & waits & has_room) != '0;
+  assign begins = !busy && !others_may && (chosen & waits & has_room) != '0;
   assign rest = available[index];
   assign is_last = has_end[index] && rest <= count_t'(full[index]);
-  assign next_count = (rest < count_t'(full[index])) ? LENGTH_BITS'(rest) : full[index];
+  assign is_full = rest >= count_t'(full[index]);
+  assign rest_behind = is_full ? rest - count_t'(full[index]) : '0;
+  assign next_count = is_full ? full[index] : LENGTH_BITS'(rest);
   assign next_routed = ROUTED && (abort_due[index] ? abort_routed[index] : are_routed[index]);
   always_comb begin
     next_word = '{
@@ -300,7 +306,7 @@ module crosslane_get_sender
       used_from[visit] <= used_from[visit] + available[visit];
     end
     if (pops) head[visit] <= head[visit] + 1'b1;
-    if (drops) used_from[visit] <= used_from[visit] + count_t'(added);
+    if (drops) used_from[visit] <= used_from[visit] + added;
     if (starts || adds || pops) counted[visit] <= pops ? '0 : come_now;
     if (starts) begin
       is_current[visit] <= 1'b1;
@@ -311,10 +317,10 @@ module crosslane_get_sender
       are_routed[visit] <= record_.is_routed;
       nodes[visit] <= record_.node;
       indices[visit] <= '0;
-      available[visit] <= count_t'(added);
+      available[visit] <= added;
     end
     if (adds) begin
-      available[visit] <= available[visit] + count_t'(added);
+      available[visit] <= available[visit] + added;
       has_end[visit]   <= has_come && record_.ends;
     end
 
@@ -334,7 +340,7 @@ module crosslane_get_sender
         final_byte <= LONG ? '0 : ABORT;
         abort_due[index] <= 1'b0;
       end else begin
-        available[index] <= available[index] - count_t'(next_count);
+        available[index] <= rest_behind;
         indices[index]   <= indices[index] + 1'b1;
         is_begun[index]  <= 1'b1;
         if (is_last) is_current[index] <= 1'b0;

@@ -71,6 +71,7 @@ module crosslane_get_tags
   logic [7:0] now;
   logic [TAG_BITS-1:0] visited;
   logic visits, gives_up;
+  tag_state_e visited_state;
   logic is_old, is_looked;
 
   always_ff @(posedge clk) begin
@@ -84,11 +85,6 @@ module crosslane_get_tags
       now <= '0;
     end
   end
-  // Of the tag that is visited, a clock ago.
-  always_ff @(posedge clk) begin
-    is_old <= 8'(now - begun[visited]) > 8'd32 && !(take && free_tag == visited);
-    is_looked <= !visits && !rst;
-  end
 
   // --- Completions ---------------------------------------------------------------------------
   // A tag's read is looked up as the header comes, and compared a clock later.
@@ -101,7 +97,7 @@ module crosslane_get_tags
   logic [TAG_BITS-1:0] s_tag, tag;
   logic [12:0] left, left_1, left_behind, come, offset, s_offset, rest;
   logic [15:0] read_end;  // of its bytes, in the staging memory
-  logic [ 6:0] low_end;  // of the read, in host memory
+  logic [6:0] low_end, come_low_end;  // of the read, and by the completion, in host memory
   logic is_tag, is_whole, is_waiting, is_behind, has_ended, taken_since;
   logic waits, fits, good, has_all, ends_read, is_final, completes;
   logic [ 9:0] beat;
@@ -130,6 +126,7 @@ module crosslane_get_tags
       read <= reads[s_tag];
       read_end <= reads[s_tag].position + 16'(reads[s_tag].bytes);
       low_end <= 7'(reads[s_tag].address) + 7'(reads[s_tag].bytes);
+      come_low_end <= s_header.address[6:0] + 7'(s_header.byte_count);
       left_1 <= has_begun[s_tag] ? missing[s_tag] : reads[s_tag].bytes;
       // Of two in a row the second begins with what the first leaves.
       is_behind <= valid && last && is_tag && s_tag == tag;
@@ -148,8 +145,7 @@ module crosslane_get_tags
   assign left = is_behind ? left_behind : left_1;
   assign waits = is_waiting && !(is_behind && has_ended);
   assign offset = 13'(header.address[1:0]);
-  assign fits = is_whole && header.byte_count == left &&
-      header.address[6:0] == low_end - 7'(header.byte_count);
+  assign fits = is_whole && header.byte_count == left && come_low_end == low_end;
   assign good = waits && fits && !(last && aborted);
   assign ends_read = good && has_all;
   assign come_valid = valid && last && good && !has_all;
@@ -179,12 +175,19 @@ module crosslane_get_tags
   // verilator lint_on UNUSEDSIGNAL
   get_end_t pushed;
 
+  // Of the tag that is visited, a clock ago. A completion of it may have changed its state since.
+  always_ff @(posedge clk) begin
+    visited_state <= states[visited];
+    is_old <= 8'(now - begun[visited]) > 8'd32 && !(take && free_tag == visited);
+    is_looked <= !visits && !(valid && tag == visited) && !rst;
+  end
+
   assign completes = valid && last && waits && (ends_read || !good);
   assign visits = is_looked && !valid && !take && !initialises;
-  assign gives_up = visits && states[visited] == TAG_WAITS && is_old;
+  assign gives_up = visits && visited_state == TAG_WAITS && is_old;
   assign initialises = !initial_tag[TAG_BITS];
   assign frees = initialises || (completes && (ends_read || is_final)) ||
-      (visits && states[visited] == TAG_RESTS && is_old);
+      (visits && visited_state == TAG_RESTS && is_old);
   always_comb begin
     freed = visited;
     if (initialises) freed = TAG_BITS'(initial_tag);
@@ -216,7 +219,7 @@ module crosslane_get_tags
     end
     if (completes) states[tag] <= (ends_read || is_final) ? TAG_FREE : TAG_RESTS;
     if (gives_up) states[visited] <= TAG_RESTS;
-    else if (visits && states[visited] == TAG_RESTS && is_old) states[visited] <= TAG_FREE;
+    else if (visits && visited_state == TAG_RESTS && is_old) states[visited] <= TAG_FREE;
     unexpected <= valid && last && (!is_tag || states[tag] == TAG_FREE || taken_since);
     timed_out  <= gives_up;
     if (rst) begin

@@ -251,15 +251,15 @@ package crosslane_network_pkg;
   // verilator lint_off UNUSEDSIGNAL
   function automatic logic is_impossible(request_t request, logic [13:0] datagrams,
                                          logic has_full_datagrams);
-    logic [64:0] behind;
+    logic [21:0] behind;  // of its last 2 MiB of addresses
     // verilator lint_on UNUSEDSIGNAL
     logic breaks_length;
-    behind = 65'(request.buffer) + 65'(request.bytes);
+    behind = 22'(request.buffer[20:0]) + 22'(request.bytes);
     breaks_length = request.last ? request.bytes == '0 && (request.index != '0 || request.routed)
                                  : request.bytes == '0 || !has_full_datagrams;
     return breaks_length || request.bytes > MAX_RUN_BYTES ||
         15'(request.index) + 15'(datagrams) > MAX_DATAGRAMS ||
-        (behind[64] && behind[63:0] != '0) ||
+        (request.buffer[63:21] == '1 && behind[21] && behind[20:0] != '0) ||
         request.notify == '0 || request.notify[2:0] != '0 || request.reserved != '0;
   endfunction
 

@@ -39,6 +39,7 @@ module crosslane_put_window
     // To the link. `on_way`: the channel of a datagram that the link does not count yet.
     output logic   [ CHANNELS-1:0]       on_way,
     output logic                         may_begin,     // known early: a datagram, in this clock
+    input  logic                         others_may,    // begin: then one that has just come waits
     input  logic   [ CHANNELS-1:0]       room,
     output logic                         m_valid,
     input  logic                         m_ready,
@@ -188,8 +189,9 @@ module crosslane_put_window
 
   assign moves = !m_valid || m_ready;
   // A clock without a beat lies between two datagrams, so `room` counts the one before.
-  assign may_begin = !busy && !m_valid && (has_choice || part_ends);
-  assign begins = !busy && !m_valid && !forget && (has_choice ? (chosen & waiting & room) != '0
+  // A slot's part that has come may be its last; words of slots that stay half-written hold no one.
+  assign may_begin = !busy && !m_valid && (has_choice || (part_ends && !others_may));
+  assign begins = may_begin && !forget && (has_choice ? (chosen & waiting & room) != '0
       : accepted && (next_chosen & ~waiting & room) != '0);
   assign next_chosen = has_choice ? chosen : CHANNELS'(1) << slot_channel;
   assign next_index = has_choice ? index : slot_channel;

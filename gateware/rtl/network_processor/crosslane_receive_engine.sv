@@ -102,10 +102,9 @@ module crosslane_receive_engine
       .ROUTED(ROUTED),
       .LONG  (LONG)
   ) check (
-      .clk,
-      .request  (asked),
+      .take     (request_ready),
       .datagrams(asked_datagrams),
-      .is_bad
+      .*
   );
 
   // --- Memories ------------------------------------------------------------------------------
@@ -158,8 +157,6 @@ module crosslane_receive_engine
     crosslane_routed_keys #(
         .KEYS(ROUTED_KEYS)
     ) routed_keys (
-        .clk,
-        .rst,
         .ready (numbers_ready),
         .used  (numbers_used),
         .find  (finds),
@@ -169,34 +166,25 @@ module crosslane_receive_engine
         .number(found_number),
         .remove(removes_key),
         .which (number),
-        .which_node,
-        .which_tag
+        .*
     );
 
     crosslane_remainders #(
         .SLOTS(CREDIT_SLOTS),
         .KEY_BITS(NUMBER_BITS)
     ) remainders (
-        .clk,
-        .rst,
         .ready  (remainders_ready),
         .add    (adds_remainder),
         .remove (drops_remainder),
         .key    (number),
         .clear  (step == STORES && is_routed_key && empties),
         .is_over(has_too_many),
-        .oldest
+        .*
     );
   end else begin : g_neighbours
-    assign numbers_ready = 1'b1;
-    assign numbers_used = '0;
-    assign key_found = 1'b0;
-    assign found_number = '0;
-    assign which_node = '0;
-    assign which_tag = '0;
-    assign remainders_ready = 1'b1;
-    assign has_too_many = 1'b0;
-    assign oldest = '0;
+    assign {numbers_ready, remainders_ready} = '1;
+    assign {numbers_used, key_found, found_number, which_node, which_tag} = '0;
+    assign {has_too_many, oldest} = '0;
     logic unused;
     assign unused = &{1'b0, finds, sought_node, sought_tag, removes_key, adds_remainder,
                       drops_remainder, torus, number};
@@ -242,33 +230,44 @@ module crosslane_receive_engine
   crosslane_credit_runs #(
       .CREDIT_SLOTS(CREDIT_SLOTS)
   ) runs (
-      .clk,
-      .rst,
-      .has_free,
-      .free_place,
       .take    (takes_place),
       .take_run(new_run),
-      .place,
       .run     (run_now),
-      .free    (frees_place)
+      .free    (frees_place),
+      .*
   );
 
   // --- The next work -------------------------------------------------------------------------
-  logic [LINKS-1:0] chosen, pending, first_forget;
+  // The choice of a link is a clock old; with none, the first of those that have come since.
+  logic [LINKS-1:0] usable, turn_chosen, early, chosen, taken, pending, first_forget;
   logic [LINK_BITS-1:0] index, forget_index;
-  logic datagrams_first, takes_request, takes_datagram, forgets;
+  logic has_datagram, datagrams_first, takes_request, takes_datagram, forgets;
 
   crosslane_turn #(
       .COUNT(LINKS)
   ) turn (
       .clk,
       .rst,
-      .valid(arrived_valid & ~forget),
-      .taken(takes_datagram ? chosen : '0),
-      .chosen,
-      .index
+      .valid (usable),
+      .taken,
+      .chosen(turn_chosen),
+      .index ()
   );
+  always_ff @(posedge clk) begin
+    early <= rst ? '0 : turn_chosen;
+    taken <= takes_datagram ? chosen : '0;
+  end
 
+  assign usable = arrived_valid & ~forget;
+  assign has_datagram = usable != '0;
+  always_comb begin
+    index = '0;
+    for (int unsigned n = 0; n < LINKS; n++) begin
+      chosen[n] = ((early & usable) != '0) ? early[n]
+          : usable[n] && (usable & LINKS'((1 << n) - 1)) == '0;
+      if (chosen[n]) index |= LINK_BITS'(n);
+    end
+  end
   assign pending = forget & ~forgotten;
   assign first_forget = pending & (~pending + 1'b1);
   always_comb begin
@@ -277,8 +276,8 @@ module crosslane_receive_engine
   end
   assign forgets = step == IDLE && pending != '0;
   assign takes_request = step == IDLE && !forgets && request_valid &&
-      !(datagrams_first && chosen != '0);
-  assign takes_datagram = step == IDLE && !forgets && !takes_request && chosen != '0;
+      !(datagrams_first && has_datagram);
+  assign takes_datagram = step == IDLE && !forgets && !takes_request && has_datagram;
   assign idle = step == IDLE;
   assign request_ready = takes_request;
   assign arrived_ready = takes_datagram ? chosen : '0;
@@ -320,9 +319,10 @@ module crosslane_receive_engine
   localparam int unsigned LENGTH_BITS = $clog2(PAYLOAD) + 1;
   localparam logic [LENGTH_BITS-1:0] ROUTED_FULL = LENGTH_BITS'(PAYLOAD - ROUTING_BYTES);
   logic is_last, is_abort, aborts;
-  logic [LENGTH_BITS-1:0] bytes, fits;
+  logic [LENGTH_BITS-1:0] came_bytes, bytes, fits;  // `bytes`: a clock later
   progress_of_message_t progress, dropped;
   logic has_all;
+  logic [13:0] next_offset;  // negative: in a run before
   logic [12:0] run_offset;  // of the datagram in its run, in datagrams
   logic [21:0] room;  // of the run behind it; negative: none
   logic [20:0] byte_offset;
@@ -334,29 +334,30 @@ module crosslane_receive_engine
   assign is_short = label.kind == KIND_SHORT;
   assign is_last = !is_routed ? label.kind != KIND_MIDDLE : LONG ? came.mark : came.last_byte[7];
   assign aborts = LONG ? came.mark : came.last_byte == ABORT;
-  assign is_abort = is_routed ? is_last && bytes == '0 : is_short && aborts;
+  assign is_abort = is_routed ? is_last && came_bytes == '0 : is_short && aborts;
   always_comb begin
-    bytes = LENGTH_BITS'(PAYLOAD);
+    came_bytes = LENGTH_BITS'(PAYLOAD);
     if (is_short) begin
-      bytes = LENGTH_BITS'(came.last_byte);
-      if (aborts) bytes = '0;
-      else if (!LONG && came.last_byte[7]) bytes = LENGTH_BITS'(PAYLOAD - 1);
+      came_bytes = LENGTH_BITS'(came.last_byte);
+      if (aborts) came_bytes = '0;
+      else if (!LONG && came.last_byte[7]) came_bytes = LENGTH_BITS'(PAYLOAD - 1);
     end
     if (is_routed) begin
-      bytes = LONG ? LENGTH_BITS'(came.last_byte) : LENGTH_BITS'(came.last_byte[6:0]);
-      if (bytes > ROUTED_FULL) bytes = ROUTED_FULL;
+      came_bytes = LONG ? LENGTH_BITS'(came.last_byte) : LENGTH_BITS'(came.last_byte[6:0]);
+      if (came_bytes > ROUTED_FULL) came_bytes = ROUTED_FULL;
     end
   end
   assign is_beyond = ROUTED && came.is_beyond;
   // Worked out a clock ahead: of the key's word while it is loaded, and while the run is sought.
   always_ff @(posedge clk) begin
+    bytes <= came_bytes;
     progress <= progress_behind(state.progress, label.index, is_beyond, is_last);
     has_all <= is_whole_behind(state.progress, label.index, is_beyond, is_last);
     dropped <= progress_behind(key_read.dropped, label.index, is_beyond, is_last);
     ends_dropped <= is_abort || is_whole_behind(key_read.dropped, label.index, is_beyond, is_last);
   end
   assign drops_key = state.is_dropped || state.losses != '0;
-  assign run_offset = label.index - run.index;
+  assign next_offset = 14'(label.index) - 14'(run_now.index);
   assign byte_offset = (LONG ? {run_offset, 8'd0} : {1'b0, run_offset, 7'd0}) -
       (is_routed ? {5'd0, run_offset, 3'd0} : '0);
   assign room = 22'(run.bytes) - {1'b0, byte_offset};
@@ -577,12 +578,13 @@ module crosslane_receive_engine
       end
 
       SEEKS: begin
-        run   <= run_now;
+        run <= run_now;
+        run_offset <= next_offset[12:0];
         place <= run_now.previous;
         if (is_abort) begin
           outcome <= OUTCOME_FAR_END;
           step <= DROPS;
-        end else if (run_now.index <= label.index || is_beyond) begin
+        end else if (!next_offset[13] || is_beyond) begin
           step <= TAKES;
         end
       end
