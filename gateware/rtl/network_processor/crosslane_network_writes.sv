@@ -99,23 +99,25 @@ module crosslane_network_writes
   assign s_notification = write_of_notification_t'(s_write.what);
 
   // --- Its next TLP: up to a multiple of the payload size -------------------------------------
-  logic [12:0] most, room;
-  logic [PAYLOAD_BITS:0] bytes;  // of the TLP
+  logic [12:0] most;
+  logic [12:0] room;  // of a write that is taken, in its first TLP
+  logic [PAYLOAD_BITS:0] s_bytes, bytes, left_behind;  // of that write, of the TLP, behind it
+  logic is_final;  // the TLP ends the write
   logic [7:0] beat;  // number of the next beat in it
   logic [10:0] offset;  // of the beat's lane 0, from the first double word
   logic last;
   beat_t next;
 
-  assign most = (size_bytes(
-      function_i.max_payload
-  ) < 13'(MAX_WRITE)) ? size_bytes(
-      function_i.max_payload
-  ) : 13'(MAX_WRITE);
-  assign room = most - (13'(address[11:0]) & (most - 1'b1));
-  assign bytes = (13'(left) < room) ? left : (PAYLOAD_BITS + 1)'(room);
+  always_ff @(posedge clk) begin
+    most <= (size_bytes(function_i.max_payload) < 13'(MAX_WRITE)) ?
+        size_bytes(function_i.max_payload) : 13'(MAX_WRITE);
+  end
+  assign s_bytes = (PAYLOAD_BITS + 1)'((s_write.kind == WRITE_NOTIFY) ? 9'd8 : s_data_work.bytes);
+  assign room = most - (13'(s_write.address[11:0]) & (most - 1'b1));
+  assign left_behind = left - bytes;
   assign offset = 11'(32'(beat) * BYTES);
-  assign last = offset + 11'(BYTES) >= 11'(address[1:0]) + 11'(bytes);
-  assign ends = kind == WRITE_DROP || (last && bytes == left);
+  assign last = beat == 8'((11'(address[1:0]) + 11'(bytes) - 1'b1) >> $clog2(BYTES));
+  assign ends = kind == WRITE_DROP || (last && is_final);
   assign read_enable = moves;
   assign read_position = {channel, SLOT_BITS'(slot), from} +
       POSITION_BITS'(offset) - POSITION_BITS'(address[1:0]);
@@ -146,7 +148,9 @@ module crosslane_network_writes
       if (last) begin
         address <= address + 64'(bytes);
         from <= from + PAYLOAD_BITS'(bytes);
-        left <= left - bytes;
+        left <= left_behind;
+        bytes <= (13'(left_behind) <= most) ? left_behind : (PAYLOAD_BITS + 1)'(most);
+        is_final <= 13'(left_behind) <= most;
       end
       if (ends) busy <= 1'b0;
     end
@@ -157,7 +161,11 @@ module crosslane_network_writes
       link <= s_data_work.link;
       channel <= s_data_work.channel;
       slot <= s_data_work.slot;
-      left <= (PAYLOAD_BITS + 1)'((s_write.kind == WRITE_NOTIFY) ? 9'd8 : s_data_work.bytes);
+      left <= s_bytes;
+      // The notification and a count are within a TLP wherever they are.
+      is_final <= s_write.kind == WRITE_NOTIFY || 13'(s_bytes) <= room;
+      bytes <= (s_write.kind == WRITE_NOTIFY || 13'(s_bytes) <= room) ? s_bytes
+          : (PAYLOAD_BITS + 1)'(room);
       own <= {s_notification.bytes, 12'd0, s_notification.outcome, s_notification.token};
       counts_first <= 1'b1;
     end
@@ -166,6 +174,8 @@ module crosslane_network_writes
       kind <= WRITE_COUNT;
       address <= counts_address + 64'({count_index, 2'b00});
       left <= (PAYLOAD_BITS + 1)'(4);
+      bytes <= (PAYLOAD_BITS + 1)'(4);
+      is_final <= 1'b1;
       own <= 64'(counts[count_index]);
       counts_first <= 1'b0;
     end
