@@ -89,9 +89,10 @@ LEVELS += [
 LEVELS += [
     Deep(name, module, parameters, SERIES_7, wire_ps=LINK_WIRE_PS)
     for name, module, parameters in [
-        ("get engine of a link", "crosslane_get_engine", {}),
+        ("get engine of a link", "crosslane_get_engine", {"ROUTED": 1}),
         ("put aperture of a link", "crosslane_put_window", {}),
-        ("receive engine", "crosslane_receive_engine", {}),
+        ("receive engine of six links", "crosslane_receive_engine", {"LINKS": 6, "ROUTED": 1}),
+        ("writes of six links", "crosslane_network_writes", {"LINKS": 6}),
         ("through a node of six links", "crosslane_through", {"LINKS": 6}),
     ]
 ]

@@ -119,6 +119,22 @@ async def a_put_goes_round_and_all_is_counted(dut):
 
 
 @cocotb.test()
+async def counts_without_an_address_are_not_written(dut):
+    """Whenever it is taken away; a count that is due then has no place."""
+    host = await begin(dut, "no address")
+    await host.until(STATUS, lambda value: value == 1)
+    place = 0x1_2340
+    for clocks in range(24):
+        host.write(COUNTS_LOW, place)
+        host.write(COUNTS_HIGH, 0)
+        await host.bench.step(clocks)
+        host.write(COUNTS_LOW, 0)
+        await host.bench.step(60)
+    assert place in host.writes
+    assert set(host.writes) <= {place + 4 * n for n in range(16)}
+
+
+@cocotb.test()
 async def gets_go_round_among_puts(dut):
     host = await begin(dut, "gets")
     host.write(COUNTS_LOW, COUNTS & 0xFFFF_FFFF)

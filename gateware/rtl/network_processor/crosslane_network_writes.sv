@@ -6,7 +6,7 @@
 
 module crosslane_network_writes
   import crosslane_pkg::*;
-  import crosslane_link_pkg::payload_bytes;
+  import crosslane_link_pkg::*;
   import crosslane_network_pkg::*;
 #(
     parameter int unsigned DATA_BITS = 256,
@@ -49,6 +49,7 @@ module crosslane_network_writes
 );
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned COUNT_BITS = $clog2(COUNTS);
+  localparam int unsigned LINK_BITS = (LINKS > 1) ? $clog2(LINKS) : 1;
 
   // A beat on its way through the memory's pipeline.
   typedef struct packed {
@@ -66,7 +67,13 @@ module crosslane_network_writes
 
   // --- The write in progress -----------------------------------------------------------------
   logic busy, ends, is_free, moves, takes_write, takes_count, counts_first;
-  logic [COUNTS-1:0] next_count;
+  // The next count: of a link, and a clock later of a channel of it.
+  logic [LINKS-1:0][CHANNELS-1:0] due;
+  logic [LINKS-1:0] has_due;
+  logic [LINK_BITS-1:0] turn_link, due_link, count_link;
+  logic [CHANNELS-1:0] turn_count, next_count;
+  logic [2:0] turn_channel, count_channel;
+  logic has_count, chooses;
   logic [COUNT_BITS-1:0] count_index;
   write_kind_e kind;
   logic [63:0] address, own;
@@ -77,24 +84,51 @@ module crosslane_network_writes
   write_of_data_t s_data_work;
   write_of_notification_t s_notification;
 
+  assign due = counts_due;
   crosslane_turn #(
-      .COUNT(COUNTS)
-  ) turn (
+      .COUNT(LINKS)
+  ) link_turn (
       .clk,
       .rst,
-      .valid (counts_due),
-      .taken (count_taken),
-      .chosen(next_count),
-      .index (count_index)
+      .valid (has_due),
+      .taken (chooses ? LINKS'(1) << due_link : '0),
+      .chosen(),
+      .index (turn_link)
   );
+  crosslane_turn #(
+      .COUNT(CHANNELS)
+  ) channel_turn (
+      .clk,
+      .rst,
+      .valid (due[due_link]),
+      .taken (chooses ? turn_count : '0),
+      .chosen(turn_count),
+      .index (turn_channel)
+  );
+  // In the clock in which a count is taken it is still due.
+  assign chooses = !has_count && turn_count != '0;
+  assign count_index = COUNT_BITS'({count_link, count_channel});
+  always_ff @(posedge clk) begin
+    for (int unsigned n = 0; n < LINKS; n++) has_due[n] <= due[n] != '0;
+    due_link  <= turn_link;
+    has_count <= (chooses || (has_count && !takes_count)) && counts_due != '0 && !rst;
+    if (chooses) begin
+      next_count <= turn_count;
+      count_link <= due_link;
+      count_channel <= turn_channel;
+    end
+  end
+  always_comb begin
+    count_taken = '0;
+    if (takes_count) count_taken[8*count_link+:8] = next_count;
+  end
 
   // The next one begins behind the last beat of the one before. Counts and others take turns.
   assign is_free = !busy || (moves && ends);
-  assign takes_count = is_free && function_i.bus_master && counts_due != '0 &&
+  assign takes_count = is_free && function_i.bus_master && has_count && counts_address != '0 &&
       (counts_first || !s_valid);
   assign takes_write = is_free && function_i.bus_master && s_valid && !takes_count;
   assign s_ready = is_free && function_i.bus_master && !takes_count;
-  assign count_taken = takes_count ? next_count : '0;
   assign s_data_work = write_of_data_t'(s_write.what);
   assign s_notification = write_of_notification_t'(s_write.what);
 
