@@ -270,6 +270,51 @@ async def wrong_puts_are_refused_and_the_channel_goes_on(dut):
 
 
 @cocotb.test()
+async def slots_leave_in_their_order(dut):
+    """Whatever the order in which they become complete, and refused ones too: a count of puts says
+    which slots are free."""
+    bench, pair, seed = await prepared(dut, "slots")
+    near, far = pair.hosts
+    channel, slots = 2, pair.sizes["put_slots"]
+    link = pair.sizes["links"] - 1
+    data = seed.randbytes(3 * PAYLOAD_BYTES)
+    pieces = [data[PAYLOAD_BYTES * n :][:PAYLOAD_BYTES] for n in range(3)]
+    datagrams = [put(9, n, n == 2, piece) for n, piece in enumerate(pieces)]
+    wrong = put(9, 7, False, b"not a whole payload")
+    near.sent[link, channel] = 8
+
+    def store(number: int, datagram: bytes) -> None:
+        slot = ((8 * link + channel) * slots + number % slots) * PUT_STRIDE
+        near.store(PUT_BAR, slot, datagram, simply=True)
+        near.stored_puts.append((slot, datagram))
+
+    async def settled(count: int) -> None:
+        await bench.until(lambda: not near.source.queue, 1000)
+        await bench.step(300)
+        assert near.counted[link, channel] == count
+
+    token = credit(far, (0, channel, 9), [(DATA, 3 * PAYLOAD_BYTES)])
+    await bench.until(lambda: far.is_idle, 1000)
+    store(2, datagrams[1])
+    store(3, datagrams[2])
+    store(1, wrong)
+    await settled(0)
+    assert not far.writes
+    store(0, datagrams[0])
+    await settled(4)
+    assert far.notified[token] == (DONE, len(data))
+    assert far.memory[: len(data)] == data
+    # A link that is forgotten counts what waits for an earlier slot when that one has left.
+    store(5, datagrams[1])
+    store(6, wrong)
+    await settled(4)
+    store(4, wrong)
+    await settled(7)
+    near.sent[link, channel] = 7
+    pair.replay()
+
+
+@cocotb.test()
 async def a_full_channel_stops_no_other(dut):
     bench, pair, seed = await prepared(dut, "full")
     near, far = pair.hosts

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // Put aperture of a link: words of slots become datagrams, which go into the link's queues in the
-// order in which they became complete in their channel. Counts the datagrams of each channel that
-// have left.
+// order of their slots: one that is complete waits for those before it. Counts the datagrams of each
+// channel that have left, so the count says which slots are free.
 
 module crosslane_put_window
   import crosslane_link_pkg::*;
@@ -54,7 +54,6 @@ module crosslane_put_window
   localparam logic [8:0] FULL = 9'(PAYLOAD);
   localparam int unsigned BEATS = PAYLOAD / LANES;
   localparam int unsigned BEAT_BITS = $clog2(BEATS);
-  localparam int unsigned COUNT = PLACE + 2;
 
   // Bytes 0 to 3 of put_control and its length, of which a datagram keeps less.
   typedef struct packed {
@@ -68,7 +67,6 @@ module crosslane_put_window
 
   // A datagram that waits for the link; its payload is in its slot.
   typedef struct packed {
-    logic [PLACE-1:0]       slot;
     label_t                 label;
     logic [LENGTH_BITS-1:0] bytes;
   } put_t;
@@ -76,7 +74,7 @@ module crosslane_put_window
   logic [DATA_BITS-1:0] payloads[ALL_SLOTS*STRIDE];
   (* ram_style = "distributed" *) logic [PUT_BYTES-1:0] there[ALL_SLOTS];
   (* ram_style = "distributed" *) control_t controls[ALL_SLOTS];
-  (* ram_style = "distributed" *) put_t puts[ALL_SLOTS];
+  (* ram_style = "distributed" *) put_t puts[ALL_SLOTS];  // by slot
 
   // --- In: which bytes of the slot have come, and a clock later whether all have ---------------
   logic [ALL_SLOTS-1:0] touched;  // else no byte has
@@ -86,10 +84,12 @@ module crosslane_put_window
   control_t control;  // `unused` goes into the memory alone
   // verilator lint_on UNUSEDSIGNAL
   control_t next_control;
-  logic has_word, part_ends, is_there, is_possible, is_full, ends;
+  logic has_word, part_ends, is_there, is_possible, ends;
   logic [SLOT_BITS-1:0] slot;
   logic [2:0] slot_channel;
-  logic [CHANNELS-1:0][COUNT-1:0] head, tail;
+  // Slots whose datagrams are complete and have not begun to leave, and those among them that do
+  // not go into a queue: refused ones, and forgotten ones.
+  logic [ALL_SLOTS-1:0] complete, is_dropped;
   put_t put;
 
   assign slot_channel = slot[SLOT_BITS-1:PLACE];
@@ -116,15 +116,13 @@ module crosslane_put_window
       (needed & ~mask[PUT_BYTES-1:CONTROL_BYTES]) == '0);
   assign is_possible = control.valid && control.bytes != '0 && control.bytes <= FULL &&
       (control.last || control.bytes == FULL);
-  // More than software may have on their way.
-  assign is_full = COUNT'(tail[slot_channel] - head[slot_channel]) == COUNT'(SLOTS);
   assign ends = part_ends && is_there;
-  assign accepted = ends && is_possible && takes && !is_full &&
+  // A slot that is stored anew before its datagram has begun to leave is refused.
+  assign accepted = ends && is_possible && takes && !complete[slot] &&
       !(reserved && slot_channel >= ROUTED_CHANNEL);
   assign refused = ends && !accepted;
 
   always_comb begin
-    put.slot = slot[PLACE-1:0];
     put.bytes = LENGTH_BITS'(control.bytes);
     put.label.index = control.index;
     put.label.tag = control.tag;
@@ -147,26 +145,54 @@ module crosslane_put_window
     // A slot is looked at behind all words of a TLP in it.
     part_ends <= word_valid && !rst && (word_last || word_within == '1);
     if (has_word) touched[slot] <= !ends;
-    if (accepted) puts[{slot_channel, PLACE'(tail[slot_channel])}] <= put;
+    if (accepted) puts[slot] <= put;
     if (rst) touched <= '0;
   end
 
-  // --- Out: a datagram of a channel with room, by turns ---------------------------------------
+  // --- Out: the next datagram of a channel with room, by turns ----------------------------------
   // Chosen a clock ahead, while the one before leaves. With none that was chosen, one that becomes
   // complete in this clock may begin.
-  logic [CHANNELS-1:0] waiting, had_room, turn_chosen, chosen, next_chosen, taken;
+  logic [CHANNELS-1:0][PLACE-1:0] next_slot;  // the next to leave
+  logic [CHANNELS-1:0] has_next, drops_next, waiting, had_room, turn_chosen, chosen, next_chosen;
+  logic [CHANNELS-1:0] taken, goes, drops, left;
   logic [2:0] turn_index, index, next_index, channel;
   logic has_choice, busy, moves, begins, leaves;
   logic [2:0] current_channel;
   logic [BEAT_BITS-1:0] at, at_1;
   put_t next, sent;
-  logic [PLACE-1:0] current_slot;
+  logic [PLACE-1:0] begun_slot, sent_slot, current_slot;
   logic [$clog2(put_stride(LONG))-1:0] place;  // of the beat in its slot
   logic [$clog2(BYTES)-1:0] lane_1;
   logic [DATA_BITS-1:0] word_1;
 
+  // A dropped one is counted when those before it have left.
   always_comb begin
-    for (int unsigned n = 0; n < CHANNELS; n++) waiting[n] = tail[n] != head[n];
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      waiting[n] = has_next[n] && !drops_next[n];
+      drops[n] = has_next[n] && drops_next[n] && !(busy && channel == 3'(n));
+      goes[n] = drops[n] || (begins && next_chosen[n]);
+      left[n] = drops[n] || ((leaves || (busy && forget)) && channel == 3'(n));
+    end
+  end
+  always_ff @(posedge clk) begin
+    // In the clock in which one goes its slot is an old one.
+    for (int unsigned n = 0; n < CHANNELS; n++) begin
+      has_next[n]   <= complete[{3'(n), next_slot[n]}] && !goes[n] && !rst;
+      drops_next[n] <= is_dropped[{3'(n), next_slot[n]}] || forget;
+      if (goes[n]) begin
+        next_slot[n] <= next_slot[n] + 1'b1;
+        complete[{3'(n), next_slot[n]}] <= 1'b0;
+      end
+    end
+    if (ends && !complete[slot]) begin
+      complete[slot]   <= !(begins && !has_choice);
+      is_dropped[slot] <= !accepted;
+    end
+    if (forget) is_dropped <= '1;
+    if (rst) begin
+      complete  <= '0;
+      next_slot <= '0;
+    end
   end
 
   crosslane_turn #(
@@ -192,11 +218,12 @@ module crosslane_put_window
   // A slot's part that has come may be its last; words of slots that stay half-written hold no one.
   assign may_begin = !busy && !m_valid && (has_choice || (part_ends && !others_may));
   assign begins = may_begin && !forget && (has_choice ? (chosen & waiting & room) != '0
-      : accepted && (next_chosen & ~waiting & room) != '0);
+      : accepted && slot[PLACE-1:0] == next_slot[slot_channel] && room[slot_channel]);
   assign next_chosen = has_choice ? chosen : CHANNELS'(1) << slot_channel;
   assign next_index = has_choice ? index : slot_channel;
-  assign next = has_choice ? puts[{index, PLACE'(head[index])}] : put;
-  assign current_slot = busy ? sent.slot : next.slot;
+  assign begun_slot = has_choice ? next_slot[index] : slot[PLACE-1:0];
+  assign next = has_choice ? puts[{index, begun_slot}] : put;
+  assign current_slot = busy ? sent_slot : begun_slot;
   assign current_channel = busy ? channel : next_index;
   assign place = $bits(place)'(CONTROL_BYTES) + $bits(place)'(32'(at) * LANES);
   assign leaves = busy && moves && at == BEAT_BITS'(BEATS - 1);
@@ -206,6 +233,7 @@ module crosslane_put_window
       busy <= 1'b1;
       channel <= next_index;
       sent <= next;
+      sent_slot <= begun_slot;
       on_way <= next_chosen;
     end else if (!busy && moves) begin
       on_way <= '0;
@@ -237,27 +265,10 @@ module crosslane_put_window
   end
 
   // --- Counts --------------------------------------------------------------------------------
-  logic [CHANNELS-1:0][COUNT-1:0] left;
-  always_comb begin
-    for (int unsigned n = 0; n < CHANNELS; n++) begin
-      left[n] = COUNT'(leaves && channel == 3'(n));
-      // A forgotten datagram that is being sent is still in the queue.
-      if (forget) left[n] = COUNT'(tail[n] - head[n]);
-      left[n] += COUNT'(refused && slot_channel == 3'(n));
-      counted[n] = left[n] != '0 && !rst;
-    end
-  end
-
+  assign counted = rst ? '0 : left;
   always_ff @(posedge clk) begin
-    if (accepted) tail[slot_channel] <= tail[slot_channel] + 1'b1;
-    if (leaves) head[channel] <= head[channel] + 1'b1;
-    if (forget) head <= tail;
     for (int unsigned n = 0; n < CHANNELS; n++) counts[n] <= counts[n] + 32'(left[n]);
-    if (rst) begin
-      head   <= '0;
-      tail   <= '0;
-      counts <= '0;
-    end
+    if (rst) counts <= '0;
   end
 
 `ifndef SYNTHESIS

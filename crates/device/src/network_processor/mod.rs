@@ -236,19 +236,22 @@ impl NetworkProcessor {
                 self.counters.refuse();
                 continue;
             };
-            let out = slot / usize::from(self.parameters.put_slots);
+            let slots = usize::from(self.parameters.put_slots);
+            let out = slot / slots;
             let takes = self.links.get(out / 8).is_some_and(Link::takes_datagrams);
             let put = put.filter(|_| takes && !self.is_for_routed(out % 8));
-            let Some(put) = put else {
+            let (is_put, channel) = (put.is_some(), &mut self.channels[out]);
+            if channel.complete_put(slot % slots, slots, put) && is_put {
+                self.counters.puts = self.counters.puts.wrapping_add(1);
+            } else {
                 self.counters.refuse();
-                let channel = &mut self.channels[out];
-                channel.put_count = channel.put_count.wrapping_add(1);
+            }
+            if channel.pass_refused() {
                 self.count_puts(out);
-                continue;
-            };
-            self.counters.puts = self.counters.puts.wrapping_add(1);
-            self.channels[out].puts.push_back(put);
-            self.sendable(out);
+            }
+            if self.channels[out].has_put() {
+                self.sendable(out);
+            }
         }
     }
 
@@ -359,11 +362,8 @@ impl NetworkProcessor {
             for (link, datagram) in std::mem::take(&mut self.channels[out].through) {
                 self.free(link, datagram.header.channel);
             }
-            let channel = &mut self.channels[out];
-            let puts = channel.puts.len() as u32;
-            channel.forget();
-            if puts > 0 {
-                channel.put_count = channel.put_count.wrapping_add(puts);
+            self.channels[out].forget();
+            if self.channels[out].pass_refused() {
                 self.count_puts(out);
             }
         }
@@ -386,7 +386,7 @@ impl NetworkProcessor {
         let is_kept = |outbound: &Outbound| tells && matches!(outbound, Outbound::Notify { .. });
         self.outbound.retain(is_kept);
         for channel in &mut self.channels {
-            (channel.put_count, channel.is_count_due) = (0, false);
+            channel.reset_puts();
         }
         self.counters = Counters::default();
         (self.registers, self.extents) = (RegisterFile::new(map::WRITTEN), [0; 4]);

@@ -39,7 +39,8 @@ pub(super) struct SendChannel {
     pub base: u64,
     /// Abort datagrams of messages that failed after some of their datagrams were sent.
     pub aborts: VecDeque<(u8, Kind, Payload)>,
-    pub puts: VecDeque<Put>,
+    /// Slots of the put aperture from the first whose datagram has not left; they leave in order.
+    puts: VecDeque<PutSlot>,
     /// Number of put datagrams that have left the put aperture.
     pub put_count: u32,
     /// Whether `put_count` is due to be reported to the host.
@@ -50,6 +51,15 @@ pub(super) struct SendChannel {
     pub turn: u8,
 }
 
+/// Slot of the put aperture.
+enum PutSlot {
+    /// Its datagram is not complete.
+    Waits,
+    /// Its datagram is not sent, and leaves when those before it have left.
+    Refused,
+    Whole(Put),
+}
+
 impl SendChannel {
     /// Discards all data for the link, except forwarded datagrams, which hold entries of receive
     /// buffers.
@@ -57,11 +67,49 @@ impl SendChannel {
         self.base += self.pieces.len() as u64;
         self.pieces.clear();
         self.aborts.clear();
+        for slot in self.puts.iter_mut().filter(|slot| matches!(slot, PutSlot::Whole(_))) {
+            *slot = PutSlot::Refused;
+        }
+    }
+
+    /// Takes the datagram of the slot that is complete, the `slot`th of `slots`; none if it is
+    /// refused. Returns whether the slot had none that has not left.
+    pub fn complete_put(&mut self, slot: usize, slots: usize, put: Option<Put>) -> bool {
+        let at = (slot + slots - self.put_count as usize % slots) % slots;
+        while self.puts.len() <= at {
+            self.puts.push_back(PutSlot::Waits);
+        }
+        let is_free = matches!(self.puts[at], PutSlot::Waits);
+        if is_free {
+            self.puts[at] = put.map_or(PutSlot::Refused, PutSlot::Whole);
+        }
+        is_free
+    }
+
+    /// Lets refused puts leave before which none waits. Returns whether one did.
+    pub fn pass_refused(&mut self) -> bool {
+        let before = self.put_count;
+        while let Some(PutSlot::Refused) = self.puts.front() {
+            self.puts.pop_front();
+            self.put_count = self.put_count.wrapping_add(1);
+        }
+        self.put_count != before
+    }
+
+    /// Whether the next put can be sent.
+    pub fn has_put(&self) -> bool {
+        matches!(self.puts.front(), Some(PutSlot::Whole(_)))
+    }
+
+    /// Forgets all puts, and how many have left.
+    pub fn reset_puts(&mut self) {
         self.puts.clear();
+        (self.put_count, self.is_count_due) = (0, false);
     }
 
     pub fn waiting(&self) -> usize {
-        self.aborts.len() + self.pieces.len() + self.puts.len() + self.through.len()
+        let puts = self.puts.iter().filter(|slot| matches!(slot, PutSlot::Whole(_)));
+        self.aborts.len() + self.pieces.len() + puts.count() + self.through.len()
     }
 }
 
@@ -145,6 +193,7 @@ impl NetworkProcessor {
                 Source::Put => {
                     let channel = &mut self.channels[out];
                     channel.put_count = channel.put_count.wrapping_add(1);
+                    channel.pass_refused();
                     self.count_puts(out);
                 }
                 Source::Through { link, channel } => {
@@ -189,8 +238,8 @@ impl NetworkProcessor {
                     let from = Source::Get { key, number };
                     Next::Datagram { kind, tag: key.tag, index, payload, from }
                 }
-                1 if !channel.puts.is_empty() => {
-                    let Some(put) = channel.puts.pop_front() else { continue };
+                1 if channel.has_put() => {
+                    let Some(PutSlot::Whole(put)) = channel.puts.pop_front() else { continue };
                     let Put { kind, tag, index, payload } = put;
                     Next::Datagram { kind, tag, index, payload, from: Source::Put }
                 }
