@@ -304,7 +304,7 @@ async def slots_leave_in_their_order(dut):
     await settled(4)
     assert far.notified[token] == (DONE, len(data))
     assert far.memory[: len(data)] == data
-    # A link that is forgotten counts what waits for an earlier slot when that one has left.
+    # With a refused one before them, too.
     store(5, datagrams[1])
     store(6, wrong)
     await settled(4)
