@@ -72,8 +72,8 @@ impl SendChannel {
         }
     }
 
-    /// Takes the datagram of the slot that is complete, the `slot`th of `slots`; none if it is
-    /// refused. Returns whether the slot had none that has not left.
+    /// Takes the complete datagram of a slot of the `slots`; none if it is refused. Returns whether
+    /// the slot was free: what is in it until its datagram leaves stays.
     pub fn complete_put(&mut self, slot: usize, slots: usize, put: Option<Put>) -> bool {
         let at = (slot + slots - self.put_count as usize % slots) % slots;
         while self.puts.len() <= at {
@@ -86,7 +86,7 @@ impl SendChannel {
         is_free
     }
 
-    /// Lets refused puts leave before which none waits. Returns whether one did.
+    /// Lets the refused puts that come next leave. Returns whether one did.
     pub fn pass_refused(&mut self) -> bool {
         let before = self.put_count;
         while let Some(PutSlot::Refused) = self.puts.front() {
