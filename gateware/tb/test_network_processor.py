@@ -450,7 +450,7 @@ async def an_end_reset_alone_ends_the_others_messages(dut):
         await reset_alone(dut, bench, near, how)
         # The far end's training fails first, and it forgets its links.
         await bench.until(
-            lambda t=begun: t in far.notified or not int(dut.quiet.value) & 2, 4000 * links
+            lambda t=begun: t in far.notified or not int(dut.quiet.value) & 2, 2000 * links
         )
         for token, count in ((begun, PAYLOAD_BYTES), (unused, 0)):
             # Keys of the links are looked at one after the other.
