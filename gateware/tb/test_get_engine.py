@@ -70,6 +70,7 @@ class Surroundings:
         # The link: datagrams of each channel in its queue, and all that have come.
         self.queue = [0] * CHANNELS
         self.held = 0  # channels without credit
+        self.on_way, self.waits = 0, 0  # in the last clock: datagrams, and whether none may begin
         self.drain = 0.2
         self.datagrams = [[] for _ in range(CHANNELS)]
         self.payload = b""
@@ -189,6 +190,9 @@ class Surroundings:
         for c in range(CHANNELS):
             if self.queue[c] and not self.held >> c & 1 and self.seed.random() < self.drain:
                 self.queue[c] -= 1
+        on_way = int(dut.on_way.value)
+        assert not (self.waits and on_way & ~self.on_way), "a datagram that should have waited"
+        self.on_way, self.waits = on_way, int(dut.others_may.value)
         if self.requests and dut.request_ready.value:
             self.taken.append(self.requests.popleft())
         if dut.m_read_valid.value and dut.m_read_ready.value:

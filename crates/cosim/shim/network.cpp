@@ -22,7 +22,7 @@ struct NetworkInputs {
 
 struct NetworkOutputs {
   Outputs tlps;
-  uint8_t tx_enable, tx_begins_word;
+  uint8_t settled, tx_enable, tx_begins_word;
   uint32_t tx_words[MAX_LINKS][LINE_WORDS];
 };
 
@@ -89,6 +89,7 @@ void NAMED(_clock)(void *handle, const NetworkInputs *in, NetworkOutputs *out) {
   card.settle(clock);
   get_tlps(model, out->tlps);
   out->tlps.busy = model.busy_o;
+  out->settled = model.settled_o;
   out->tx_enable = model.tx_enable;
   out->tx_begins_word = model.tx_begins_word;
   if (model.tx_begins_word && model.tx_enable) get_lines(model.tx_words, out->tx_words);

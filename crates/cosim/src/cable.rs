@@ -66,6 +66,11 @@ impl CableEnd {
         self.inbound.iter_mut().for_each(|word| *word = None);
     }
 
+    /// Whether what the other end sends comes here.
+    pub const fn is_heard(&self) -> bool {
+        self.is_live && !self.is_cut
+    }
+
     /// Sets the share of wrong bits from now on.
     pub fn set_error_rate(&mut self, rate: f64) {
         (self.error_rate, self.clean_bits) = (rate, None);

@@ -33,7 +33,7 @@ pub use configurations::{
 pub use error::CosimError;
 pub use memory::CardMemory;
 pub use model::{Model, is_built};
-pub use network::NetworkCard;
+pub use network::{JoinedCards, NetworkCard};
 pub use pins::{
     AxiInputs, AxiOutputs, Inputs, LINE_WORDS, MAX_LINKS, MemoryInputs, MemoryOutputs,
     NetworkInputs, NetworkOutputs, Outputs,

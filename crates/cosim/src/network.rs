@@ -29,15 +29,24 @@ use crate::tlps::{self, Tlps};
 const EDGE: u32 = 0;
 /// Words of the transceivers in the reset at time 0: enough for both clocks of every link.
 const RESET_WORDS: u64 = 8;
-/// Clocks without a TLP for which a card is active that says so: longer than it takes to forget all
-/// of its links.
+/// Clocks without a TLP for which a card is active that has something to do: longer than it takes to
+/// forget all of its links, and a link to be trained anew behind its time-outs.
 const BUSY_CLOCKS: u64 = 65_536;
-/// Clocks behind activity after which a card with an enabled link sleeps: longer than a link takes
-/// to be trained, and than its time-outs.
+/// Clocks behind activity after which a card with an enabled link sleeps: longer than what it does is
+/// not seen at its pins.
 const QUIET_CLOCKS: u64 = 4096;
 /// Clocks behind activity after which another card sleeps: a register access takes some clocks in
 /// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
+
+/// What the cards of a lab know of each other while they are joined by live cables.
+#[derive(Debug, Default)]
+pub struct JoinedCards {
+    /// Last clock in which a TLP moved at one of them.
+    moved_clock: AtomicU64,
+    /// Last clock in which one of them was active.
+    active_clock: AtomicU64,
+}
 
 /// Read waiting for completions.
 struct Read {
@@ -65,8 +74,7 @@ pub struct NetworkCard {
     moved_clock: u64,
     /// Last clock in which it was active.
     active_clock: u64,
-    /// The same of all cards that are joined by live cables.
-    joined_clock: Arc<AtomicU64>,
+    joined: Arc<JoinedCards>,
     clocks_run: u64,
     inputs: NetworkInputs,
     outputs: NetworkOutputs,
@@ -101,7 +109,7 @@ impl NetworkCard {
             scheduled: None,
             moved_clock: 0,
             active_clock: 0,
-            joined_clock: Arc::default(),
+            joined: Arc::default(),
             clocks_run: 0,
             inputs: NetworkInputs::default(),
             outputs,
@@ -119,7 +127,7 @@ impl NetworkCard {
         ends: [(NodeId, u8); 2],
         latency: Picoseconds,
         error_rate: f64,
-        joined: &Arc<AtomicU64>,
+        joined: &Arc<JoinedCards>,
     ) -> bool {
         let seed = fabric.seed();
         let pairs = [(ends[0], ends[1]), (ends[1], ends[0])];
@@ -132,7 +140,7 @@ impl NetworkCard {
                 let seed = seed ^ u64::from(node.0) << 40 ^ u64::from(link) << 32;
                 let mut end = CableEnd::new(far, far_link, words, bits, seed);
                 end.set_error_rate(error_rate);
-                card.joined_clock = joined;
+                card.joined = joined;
                 let place = card.cables.get_mut(usize::from(link));
                 place.map(|place| *place = Some(end)).is_some()
             });
@@ -221,7 +229,8 @@ impl NetworkCard {
         // An arrival at the time of an edge is sampled at the next one.
         let clock = (port.now_ps() / self.parameters.clock_ps + 1).max(self.next_clock);
         (self.moved_clock, self.active_clock) = (clock, clock);
-        self.joined_clock.fetch_max(clock, Ordering::Relaxed);
+        self.joined.moved_clock.fetch_max(clock, Ordering::Relaxed);
+        self.joined.active_clock.fetch_max(clock, Ordering::Relaxed);
         self.wake(clock, port);
     }
 
@@ -305,9 +314,16 @@ impl NetworkCard {
             }
         }
         if has_begun {
-            self.joined_clock.fetch_max(number, Ordering::Relaxed);
+            self.joined.active_clock.fetch_max(number, Ordering::Relaxed);
             self.wake(number + 1, port);
         }
+    }
+
+    /// Whether a link over which the other end can be heard trains, or has something to send.
+    fn has_unsettled(&self) -> bool {
+        let cables = (0_u8..).zip(&self.cables);
+        let heard = cables.filter(|(_, end)| end.as_ref().is_some_and(CableEnd::is_heard));
+        heard.map(|(link, _)| link).any(|link| self.outputs.settled >> link & 1 == 0)
     }
 
     /// Removes a read whose answer is complete.
@@ -332,19 +348,22 @@ impl NetworkCard {
         let is_joined = self.neighbours().next().is_some();
         if moves {
             self.moved_clock = number;
+            if is_joined {
+                self.joined.moved_clock.fetch_max(number, Ordering::Relaxed);
+            }
         }
-        let is_busy =
-            self.outputs.tlps.busy != 0 && number.saturating_sub(self.moved_clock) < BUSY_CLOCKS;
-        let is_active = moves || is_busy || self.tlps.is_busy() || !self.reads.is_empty();
-        let last = if is_joined {
-            self.active_clock.max(self.joined_clock.load(Ordering::Relaxed))
-        } else {
-            self.active_clock
+        let latest = |here: u64, joined: &AtomicU64| {
+            if is_joined { here.max(joined.load(Ordering::Relaxed)) } else { here }
         };
+        let moved = latest(self.moved_clock, &self.joined.moved_clock);
+        let last = latest(self.active_clock, &self.joined.active_clock);
+        let is_busy = (self.outputs.tlps.busy != 0 || self.has_unsettled())
+            && number.saturating_sub(moved) < BUSY_CLOCKS;
+        let is_active = moves || is_busy || self.tlps.is_busy() || !self.reads.is_empty();
         if is_active {
             self.active_clock = number;
             if is_joined {
-                self.joined_clock.fetch_max(number, Ordering::Relaxed);
+                self.joined.active_clock.fetch_max(number, Ordering::Relaxed);
             }
             if number.saturating_sub(last) >= QUIET_CLOCKS {
                 // The others may have gone to sleep in this clock.

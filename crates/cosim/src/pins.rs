@@ -175,6 +175,8 @@ pub struct NetworkInputs {
 pub struct NetworkOutputs {
     /// Those of the TLPs; it has no time and reports no errors.
     pub tlps: Outputs,
+    /// `settled_o`, a bit of each link.
+    pub settled: u8,
     /// `tx_enable`, a bit of each link.
     pub tx_enable: u8,
     /// `tx_begins_word`, a bit of each link.

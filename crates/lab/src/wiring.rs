@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
-use crosslane_cosim::{CosimError, NetworkCard};
+use crosslane_cosim::{CosimError, JoinedCards, NetworkCard};
 use crosslane_device::network_processor::{CableEnd, NetworkProcessor, Outbox};
 use crosslane_device::nic::Nic;
 use crosslane_device::outside::OutsideDevice;
@@ -153,12 +152,12 @@ impl Border {
 }
 
 /// Joins the nodes of a torus: in each dimension, each node's upward link to the next one's
-/// downward link. Returns the border of a part. `clock` is shared by all cards of gateware.
+/// downward link. Returns the border of a part. `cards` is shared by all cards of gateware.
 fn lay_cables(
     fabric: &mut Fabric,
     torus: &TorusInstance,
     engines: EngineKind,
-    clock: &Arc<AtomicU64>,
+    cards: &Arc<JoinedCards>,
 ) -> Option<Border> {
     let numbers: BTreeMap<&str, usize> =
         fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
@@ -172,7 +171,7 @@ fn lay_cables(
         let joined = match (end(lower), end(upper)) {
             (Some(lower), Some(upper)) if engines == EngineKind::Rtl => {
                 let errors = parameters.bit_error_rate;
-                NetworkCard::join(fabric, [lower, upper], parameters.latency, errors, clock)
+                NetworkCard::join(fabric, [lower, upper], parameters.latency, errors, cards)
             }
             (Some(lower), Some(upper)) => {
                 NetworkProcessor::join(fabric, [lower, upper], parameters)

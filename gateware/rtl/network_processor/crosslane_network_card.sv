@@ -39,6 +39,7 @@ module crosslane_network_card
     input room_t room_i,
     input logic [15:0] first_session,  // another in each reset
     output logic busy_o,  // `status.quiet` is 0, or a generator runs
+    output logic [LINKS-1:0] settled_o,  // each link: off, or up and with nothing to send
     // TLPs.
     input logic s_rx_valid,
     output logic s_rx_ready,
@@ -201,6 +202,7 @@ module crosslane_network_card
       .BLOCKS(BLOCKS)
   ) processor (
       .reset_i(reset_pulse),
+      .settled(settled_o),
       .s_rx_valid(s_rx_valid && way == TO_APERTURES),
       .s_rx_ready(words_ready),
       .s_completion_valid(s_rx_valid && way == TO_GETS),

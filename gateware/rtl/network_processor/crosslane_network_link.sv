@@ -58,6 +58,7 @@ module crosslane_network_link
     output logic takes,  // datagrams are taken: the link is up or trains
     output logic changes,  // its mode: requests wait
     output logic quiet,  // nothing is being forgotten, no get is under way
+    output logic settled,  // off, or up and with nothing to send, ever
     // Words of the put aperture.
     input logic word_valid,
     input logic [PUT_BITS-1:0] word_slot,
@@ -149,6 +150,7 @@ module crosslane_network_link
   logic is_disabled, was_failed, begins, is_normal, is_sink, is_looped, is_changing;
   // The other end did not fit, and again since: it has been reset, and there is more that does not.
   logic has_failed, keeps_failing;
+  logic core_settled;
   logic [1:0] mode_now;
   port_state_e lanes_state;
 
@@ -157,6 +159,7 @@ module crosslane_network_link
   assign forget = forgetting && !swept;
   assign forgets = forgetting;
   assign quiet = !forgetting && !begins && gets_quiet;
+  assign settled = !enable || is_sink || (state == PORT_UP && core_settled);
   assign is_sink = mode_now == MODE_SINK;
   assign is_looped = mode_now == MODE_LOOPBACK;
   assign is_normal = !is_sink && !is_looped;
@@ -295,7 +298,7 @@ module crosslane_network_link
       .frees         (place_frees),
       .frees_channel (place_channel),
       .in_error      (),
-      .is_settled    (),
+      .is_settled    (core_settled),
       .unacknowledged(),
       .expected      (),
       .credit        (),

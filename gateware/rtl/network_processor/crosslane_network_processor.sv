@@ -49,6 +49,7 @@ module crosslane_network_processor
     input logic extents_written,
     input logic hold_routed,  // datagrams without a credit may take all places
     output logic quiet,
+    output logic [LINKS-1:0] settled,  // each link: as in crosslane_network_link
     output network_counters_t counters,
     // TLPs.
     input logic s_rx_valid,
@@ -341,6 +342,7 @@ module crosslane_network_processor
         .takes(takes[n]),
         .changes(changes[n]),
         .quiet(link_quiet[n]),
+        .settled(settled[n]),
         .word_valid(word_valid && word_ready && word_bar == PUT_BAR && !resetting &&
                     (LINKS == 1 || place[LINK_FROM+:LINK_BITS] == LINK_BITS'(n))),
         .word_slot(place[LINK_FROM-1:SLOT_FROM]),

@@ -137,6 +137,7 @@ module crosslane_network_writes
   logic [12:0] room;  // of a write that is taken, in its first TLP
   logic [PAYLOAD_BITS:0] s_bytes, bytes, left_behind;  // of that write, of the TLP, behind it
   logic is_final;  // the TLP ends the write
+  logic is_short;  // so does the first of a write that is taken
   logic [7:0] beat;  // number of the next beat in it
   logic [10:0] offset;  // of the beat's lane 0, from the first double word
   logic last;
@@ -148,6 +149,8 @@ module crosslane_network_writes
   end
   assign s_bytes = (PAYLOAD_BITS + 1)'((s_write.kind == WRITE_NOTIFY) ? 9'd8 : s_data_work.bytes);
   assign room = most - (13'(s_write.address[11:0]) & (most - 1'b1));
+  // The notification and a count are within a TLP wherever they are.
+  assign is_short = s_write.kind == WRITE_NOTIFY || 13'(s_bytes) <= room;
   assign left_behind = left - bytes;
   assign offset = 11'(32'(beat) * BYTES);
   assign last = beat == 8'((11'(address[1:0]) + 11'(bytes) - 1'b1) >> $clog2(BYTES));
@@ -196,10 +199,8 @@ module crosslane_network_writes
       channel <= s_data_work.channel;
       slot <= s_data_work.slot;
       left <= s_bytes;
-      // The notification and a count are within a TLP wherever they are.
-      is_final <= s_write.kind == WRITE_NOTIFY || 13'(s_bytes) <= room;
-      bytes <= (s_write.kind == WRITE_NOTIFY || 13'(s_bytes) <= room) ? s_bytes
-          : (PAYLOAD_BITS + 1)'(room);
+      is_final <= is_short;
+      bytes <= is_short ? s_bytes : (PAYLOAD_BITS + 1)'(room);
       own <= {s_notification.bytes, 12'd0, s_notification.outcome, s_notification.token};
       counts_first <= 1'b1;
     end

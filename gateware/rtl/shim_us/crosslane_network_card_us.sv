@@ -245,6 +245,7 @@ module crosslane_network_card_us
       .room_i(link_room),
       .first_session,
       .busy_o(),
+      .settled_o(),
       .s_rx_valid(card_rx_valid),
       .s_rx_ready(card_rx_ready),
       .s_rx_header(rx_header),

@@ -63,6 +63,29 @@ package crosslane_link_code_pkg;
   };
   localparam logic [3:0] FOUR_A7 = 4'b0111;
 
+  // The number of ones of a code, by full adders: a synthesis would make chains of carries of sums.
+  function automatic logic [3:0] ones_of(logic [9:0] code);
+    logic [3:0] ones;
+    logic [4:0] twos;
+    logic [1:0] fours;
+    logic two;
+    for (int unsigned n = 0; n < 3; n++) begin
+      ones[n] = ^code[3*n+:3];
+      twos[n] = most_of(code[3*n+:3]);
+    end
+    ones[3] = ^ones[2:0];
+    twos[3] = most_of(ones[2:0]);
+    twos[4] = ones[3] && code[9];
+    two = ^twos[2:0];
+    fours = {most_of({two, twos[4:3]}), most_of(twos[2:0])};
+    return {&fours, ^fours, ^twos, ones[3] ^ code[9]};
+  endfunction
+
+  // Whether two or more bits are set: the carry of a full adder.
+  function automatic logic most_of(logic [2:0] bits);
+    return (bits[0] && bits[1]) || (bits[2] && (bits[0] || bits[1]));
+  endfunction
+
   // The code of a symbol at a disparity, and the disparity behind it. A group with more ones than
   // zeros or fewer turns the disparity, and is inverted if it is positive; so is a balanced one
   // that alternates. The group is found by comparison: a synthesis would take an index into the
@@ -75,12 +98,20 @@ package crosslane_link_code_pkg;
     logic [3:0] four;
     logic six_balanced, four_balanced, between, takes_a7;
     coded_t result;
-    low  = symbol[4:0];
+    low = symbol[4:0];
     high = symbol[7:5];
-    six  = '0;
-    for (int unsigned n = 0; n < 32; n++) if (low == 5'(n)) six |= SIX[n];
-    if (control && low == 5'd28) six = SIX_K28;
-    six_balanced = $countones(six) == 3;
+    six = '0;
+    six_balanced = 1'b0;
+    for (int unsigned n = 0; n < 32; n++) begin
+      if (low == 5'(n)) begin
+        six |= SIX[n];
+        six_balanced |= $countones(SIX[n]) == 3;
+      end
+    end
+    if (control && low == 5'd28) begin
+      six = SIX_K28;
+      six_balanced = 1'b0;
+    end
     between = positive ^ !six_balanced;
     if (positive && (!six_balanced || low == 5'd7)) six = ~six;
     takes_a7 = between ? (low == 5'd11 || low == 5'd13 || low == 5'd14)
@@ -88,7 +119,11 @@ package crosslane_link_code_pkg;
     if (control) four = FOUR_K[high];
     else if (high == 3'd7 && takes_a7) four = FOUR_A7;
     else four = FOUR[high];
-    four_balanced = $countones(four) == 2;
+    // Whatever the table.
+    four_balanced = 1'b0;
+    for (int unsigned n = 0; n < 8; n++) begin
+      four_balanced |= high == 3'(n) && $countones(FOUR[n]) == 2;
+    end
     if (between && (!four_balanced || control || high == 3'd3)) four = ~four;
     result.code = {six, four};
     result.positive = between ^ !four_balanced;
@@ -110,7 +145,7 @@ package crosslane_link_code_pkg;
     decoded_t result;
     six  = code[9:4];
     four = code[3:0];
-    ones = 4'($countones(code));
+    ones = ones_of(code);
     // D.x with this group, upright or inverted; D.7 has both forms in balance.
     low  = '0;
     for (int unsigned n = 0; n < 32; n++) begin
@@ -145,7 +180,7 @@ package crosslane_link_code_pkg;
     // Of codes that are in no table the bits tell; a balanced one tells nothing.
     if (at_this) result.positive = this_way.positive;
     else if (at_other) result.positive = other_way.positive;
-    else result.positive = (ones == 4'd5) ? now : ones > 4'd5;
+    else result.positive = (ones == 4'd5) ? now : ones[3] || (ones[2:1] == '1);
     return result;
   endfunction
 

@@ -68,6 +68,7 @@ module network_loop
       .room_i,
       .first_session(16'd1),
       .busy_o(),
+      .settled_o(),
       .s_rx_valid(rx_valid),
       .s_rx_ready(rx_ready),
       .s_rx_header(rx_header),

@@ -168,6 +168,7 @@ module network_pair
         .extents_written(1'b0),
         .hold_routed(1'b0),
         .quiet(quiet[n]),
+        .settled(),
         .counters(counters[n]),
         .s_rx_valid(rx_valid[n]),
         .s_rx_ready(rx_ready[n]),

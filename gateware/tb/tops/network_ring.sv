@@ -170,6 +170,7 @@ module network_ring
         .room_i,
         .first_session(16'd1 + 16'(n)),
         .busy_o(),
+        .settled_o(),
         .s_rx_valid(rx_valid[n]),
         .s_rx_ready(rx_ready[n]),
         .s_rx_header(rx_header[n]),

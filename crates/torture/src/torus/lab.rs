@@ -11,7 +11,7 @@ use crosslane_lab::{EngineKind, Lab};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_random::Random;
 use crosslane_torus_link::block::BLOCK_BYTES;
-use crosslane_torus_link::frame::{DATAGRAM_OVERHEAD_BYTES, payload_bytes};
+use crosslane_torus_link::frame::{CHANNELS, DATAGRAM_OVERHEAD_BYTES, payload_bytes};
 
 use crate::check::Check;
 use crate::lab_text::pick;
@@ -191,6 +191,19 @@ fn cable(rng: &mut Random, line_code: LineCode, long_datagrams: bool) -> CablePa
         rng.u64(2..5) * (round_ps + cable.end.acknowledge_within_ps + 64 * datagram_ps);
     cable.end.refresh_ps = rng.u64(2..5) * round_ps;
     cable
+}
+
+/// Returns a time within which all leave that can wait in a link's queues: longer than usual if fewer
+/// datagrams are in flight than one acknowledgement covers, so that each few wait for theirs.
+pub(super) fn word_within(cable: &CableParameters) -> Picoseconds {
+    let end = &cable.end;
+    if end.retry_datagrams >= end.acknowledge_datagrams {
+        return Picoseconds(0);
+    }
+    let queued = CHANNELS as u64 * u64::from(end.queue_datagrams);
+    let windows = queued.div_ceil(u64::from(end.retry_datagrams));
+    // A few datagrams, the wait of their acknowledgement, which is as long, and the cable's latency.
+    Picoseconds(2 * windows * (end.acknowledge_within_ps + cable.latency.0))
 }
 
 fn ns(time: u64) -> Picoseconds {

@@ -19,7 +19,7 @@ use crosslane_random::Random;
 use crosslane_torus_link::routing::Torus;
 
 use super::TorusStory;
-use super::lab::lab;
+use super::lab::{lab, word_within};
 use super::talk::{Heard, Manner, Talk};
 use crate::check::{Check, check, ended};
 use crate::lab_text::pick;
@@ -54,6 +54,8 @@ struct World {
     across_pages: bool,
     /// Whether routed messages that come before their credits may be dropped.
     drops_routed: bool,
+    /// Time within which a message's end comes that is behind as many others as may be.
+    word_within: Picoseconds,
 }
 
 pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusStory {
@@ -77,6 +79,7 @@ pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusS
         let mut world = open(simulation, (torus, engines), names, &mut rng).await?;
         world.across_pages = seed % 6 == ACROSS_PAGES;
         world.drops_routed = seed % 4 == DROPS_ROUTED;
+        world.word_within = word_within(&cable);
         for node in &world.nodes {
             node.hold_routed(!world.drops_routed).await?;
         }
@@ -150,7 +153,15 @@ async fn open(
             up.unwrap_or_else(|error| Check::NoHang.fail(error.to_string()));
         }
     }
-    Ok(World { torus, nodes, models, engines, across_pages: false, drops_routed: false })
+    Ok(World {
+        torus,
+        nodes,
+        models,
+        engines,
+        across_pages: false,
+        drops_routed: false,
+        word_within: Picoseconds(0),
+    })
 }
 
 /// Returns the links of a node that have a cable.
@@ -209,6 +220,7 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
     if world.across_pages {
         lines.iter_mut().for_each(|line| line.talk.lie_across_pages());
     }
+    lines.iter_mut().for_each(|line| line.talk.wait_for_word(world.word_within));
     if world.drops_routed {
         lines.iter_mut().for_each(|line| line.talk.may_lose_routed());
     }

@@ -15,7 +15,8 @@ use crate::check::{Check, check};
 
 /// Time limit of a message: cuts last microseconds, and some tori are slow.
 const PATIENCE: Picoseconds = Picoseconds::from_ms(100);
-/// Time after which a receiver cancels its credit if the sender has given up.
+/// Time after which a receiver cancels its credit if the sender has given up, unless the cables are
+/// slower.
 const SHORT_PATIENCE: Picoseconds = Picoseconds::from_us(300);
 /// Interval of checking such a credit.
 const LOOK: Picoseconds = Picoseconds::from_us(2);
@@ -79,6 +80,8 @@ pub(super) struct Talk {
     lies_across_pages: bool,
     /// Whether nodes drop routed letters that come before their credits, when too many do.
     may_lose_routed: bool,
+    /// Time within which the receiver hears of the sender's giving up.
+    word_within: Picoseconds,
 }
 
 /// Results of one end.
@@ -167,6 +170,7 @@ impl Talk {
             waits_for_credits: false,
             lies_across_pages: false,
             may_lose_routed: false,
+            word_within: SHORT_PATIENCE,
         }
     }
 
@@ -178,6 +182,11 @@ impl Talk {
     /// Lets routed letters be lost that come before their credits.
     pub const fn may_lose_routed(&mut self) {
         self.may_lose_routed = true;
+    }
+
+    /// Waits at least so long for the word of a sender that has given up.
+    pub fn wait_for_word(&mut self, within: Picoseconds) {
+        self.word_within = self.word_within.max(within);
     }
 
     /// Whether a message lies across the end of a scattered page.
@@ -392,8 +401,8 @@ impl Talk {
                 break;
             }
             let now = Bus::now(bus);
-            if self.is_taken_back.get() && now > *taken_back_at.get_or_insert(now) + SHORT_PATIENCE
-            {
+            let is_over = |since: Picoseconds| now > since + self.word_within;
+            if self.is_taken_back.get() && is_over(*taken_back_at.get_or_insert(now)) {
                 return node.cancel(credit).await;
             }
             Bus::sleep_until(bus, now + LOOK).await;

@@ -333,6 +333,16 @@ fn tori_find_nothing_in_the_gateware() {
     }
 }
 
+/// In both a link of 64b/66b is trained for longer than cards are awake without a TLP or work; in
+/// 20787000926 a message waits for it.
+#[test]
+fn cards_are_awake_until_their_links_are_settled() {
+    for seed in [20_787_000_786_u64, 20_787_000_926] {
+        let report = torture(&format!("{seed}..{} --tori", seed + 1));
+        assert_eq!((report["seeds"].as_u64(), report["failed"].as_u64()), (Some(1), Some(0)));
+    }
+}
+
 /// Small transfers are pushed, some of them with their data.
 #[test]
 fn a_storm_of_pushed_descriptors_finds_nothing_in_the_gateware() {
