@@ -46,7 +46,7 @@ module link_training_properties
   );
 
   logic is_reset = 1'b0;
-  logic was_disabled, was_lost_due, was_misfit;
+  logic was_disabled, was_lost_due, was_misfit, was_held;
   port_state_e was;
   logic [2:0] what_before;
   training_set_t set_before;
@@ -67,6 +67,7 @@ module link_training_properties
     was_misfit <= !rst && what == 3'd5 && set.is_long;
     was_lost_due <= state == PORT_UP && !rst && !disables
                     && (retrain || (progress.errors >= 7'd120 && counts && !(present && whole)));
+    was_held <= training.now.was_lost && 12'(progress.columns_in_state) + 12'(counts) < 12'd512;
     what_before <= what;
     set_before <= set;
     if (!is_reset)
@@ -92,8 +93,9 @@ module link_training_properties
         // Those of another state are none, and none is at the end behind which the link comes up.
         if (state == PORT_DISABLED || state == PORT_FAILED) assert (progress == '0);
         if (state == PORT_DISABLED) assert (training.now.seen == '0 && far == '0);
+        if (state inside {PORT_DISABLED, PORT_CONFIRM, PORT_UP}) assert (!training.now.was_lost);
         if (state == PORT_ALIGN) begin
-          assert (progress.good_sets < 4'd8);
+          assert (progress.good_sets < 4'd8 || training.now.was_lost);
           assert (progress.knowing_sets == '0 && progress.sent_sets == '0);
         end
         if (state == PORT_CONFIRM) begin
@@ -117,6 +119,8 @@ module link_training_properties
           // It may come up and be lost within a clock.
           assert (!lost || was == PORT_UP || was == PORT_CONFIRM);
           assert (!was_lost_due || state != PORT_UP);
+          // Behind a loss it confirms when the other end has seen it.
+          assert (!was_held || state != PORT_CONFIRM);
           assert (!was_misfit || state != PORT_UP);
           // The other end stays the same, and a failure stays.
           if (far_before != '0) assert (far == far_before);

@@ -40,7 +40,10 @@ module crosslane_link_training
   localparam int unsigned FOLLOWING_IDLE_COLUMNS = 4;
   localparam int unsigned ALIGN_COLUMNS = 128;
   localparam int unsigned CONFIRM_COLUMNS = 2048;
+  localparam int unsigned HOLD_COLUMNS = 512;  // in ALIGN behind a loss
   localparam logic [10:0] COLUMNS_END = 11'(CONFIRM_COLUMNS - STEP);
+  localparam int unsigned HOLD_BIT = $clog2(HOLD_COLUMNS);
+  localparam logic [HOLD_BIT-1:0] HOLD_END = HOLD_BIT'(HOLD_COLUMNS - STEP);
   localparam int unsigned MISFITS = 2;
   localparam int unsigned ERROR_WEIGHT = 8;
   localparam int unsigned ERROR_LIMIT = 128;
@@ -52,6 +55,7 @@ module crosslane_link_training
     port_state_e state;
     progress_t   progress;
     logic        lost;
+    logic        was_lost;        // and has not confirmed since
     logic [15:0] session;
     logic [15:0] seen;            // session of the last good set, 0: none
     logic [9:0]  seen_datagrams;
@@ -135,6 +139,9 @@ module crosslane_link_training
   // --- Coming up -----------------------------------------------------------------------------
   // The count of idle columns is short of its end, or the link would have come up with the last.
   logic may_by_idle, may_by_set, up_by_idle, up_by_set, confirms, clears;
+  logic is_held;  // the other end may not have seen yet that this one has begun anew
+  assign is_held = now.was_lost && count.columns_in_state[10:HOLD_BIT] == '0
+                   && !(counts && count.columns_in_state[HOLD_BIT-1:0] == HOLD_END);
   assign may_by_idle = is_confirming && events.idle && !events.broken && count.knowing_sets != '0
                        && count.idle_in_a_row >= 3'(FOLLOWING_IDLE_COLUMNS - 1)
                        && !is_last_of_round;
@@ -143,8 +150,8 @@ module crosslane_link_training
                       && !is_last_of_round;
   assign up_by_idle = may_by_idle && !up_by_sent && !expires;
   assign up_by_set = may_by_set && !up_by_sent && !expires;
-  assign confirms = is_aligning && fits && !switches && !is_last_of_round
-                    && count.good_sets == 4'(GOOD_SETS - 1);
+  assign confirms = is_aligning && fits && !switches && !is_last_of_round && !is_held
+                    && count.good_sets >= 4'(GOOD_SETS - 1);
   // Counts begin anew, whichever of these comes first.
   assign clears = up_by_sent || may_expire || may_by_idle || may_by_set || confirms || switches
                   || (may_fail && !(is_fit && (is_up ? is_seen
@@ -168,8 +175,8 @@ module crosslane_link_training
     count_next.good_sets = good_sets;
     if (takes && !confirms && !up_by_set) count_next.good_sets = one_more(good_sets);
     count_next.knowing_sets = knowing_sets;
-    if (is_confirming && fits && knows_me && !clears)
-      count_next.knowing_sets = one_more(knowing_sets);
+    if (is_confirming && fits && !clears)
+      count_next.knowing_sets = knows_me ? one_more(knowing_sets) : '0;
     if (is_confirming && stage_2_sent && count.sent_sets != 5'(SENT_SETS))
       count_next.sent_sets = count.sent_sets + 1'b1;
     if (clears) count_next.sent_sets = '0;
@@ -232,6 +239,7 @@ module crosslane_link_training
     next.state = state_next;
     next.progress = count_next;
     next.lost = drops && enable;
+    next.was_lost = (now.was_lost || drops) && !confirms && enable;
     next.session = now.session;
     next.seen = now.seen;
     next.seen_datagrams = now.seen_datagrams;

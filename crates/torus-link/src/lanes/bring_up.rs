@@ -17,6 +17,9 @@ const FOLLOWING_IDLE_COLUMNS: u32 = 4;
 /// Columns until alignment restarts, and until `confirm` is abandoned.
 const ALIGN_COLUMNS: u32 = 128;
 const CONFIRM_COLUMNS: u32 = 2_048;
+/// Columns in `align` behind a loss before this end confirms: more than a round trip, so that the
+/// other end has seen it, and nothing that it sent before is still on its way.
+const HOLD_COLUMNS: u32 = 512;
 /// Consecutive unsuitable sets after which the link fails.
 const MISFITS: u32 = 2;
 /// Loss: weight of a column with an error (and the limit).
@@ -60,7 +63,7 @@ pub enum Change {
 pub struct Progress {
     /// Good sets since alignment began.
     pub good_sets: u32,
-    /// Those of stage 2 that know this end's session.
+    /// Those of stage 2 that know this end's session, without another between them.
     pub knowing_sets: u32,
     /// Sets of stage 2 sent.
     pub sent_sets: u32,
@@ -95,6 +98,8 @@ pub struct BringUp {
     /// The last good set.
     seen: Option<TrainingSet>,
     progress: Progress,
+    /// Whether the link has been lost, and this end has not confirmed since.
+    has_lost: bool,
     losses: u64,
 }
 
@@ -111,6 +116,7 @@ impl BringUp {
             far_session: None,
             seen: None,
             progress: Progress::default(),
+            has_lost: false,
             losses: 0,
         }
     }
@@ -139,6 +145,7 @@ impl BringUp {
         self.session = self.session.wrapping_add(1).max(1);
         self.far_session = None;
         self.seen = None;
+        self.has_lost = false;
         self.enter(PortState::Disabled);
     }
 
@@ -149,6 +156,7 @@ impl BringUp {
         }
         self.losses += 1;
         self.seen = None;
+        self.has_lost = true;
         self.enter(PortState::Align);
         Some(Change::Down)
     }
@@ -295,16 +303,24 @@ impl BringUp {
         self.seen = Some(set);
         self.progress.good_sets += 1;
         match self.state {
-            PortState::Align if self.progress.good_sets >= GOOD_SETS => {
-                self.enter(PortState::Confirm)
+            PortState::Align if self.progress.good_sets >= GOOD_SETS && !self.is_held() => {
+                self.has_lost = false;
+                self.enter(PortState::Confirm);
             }
             PortState::Confirm if knows_me => {
                 self.progress.knowing_sets += 1;
                 return self.come_up_if_known();
             }
+            // The other end has begun anew.
+            PortState::Confirm => self.progress.knowing_sets = 0,
             _ => {}
         }
         change
+    }
+
+    /// Whether the other end may not have seen yet that this one has begun anew.
+    const fn is_held(&self) -> bool {
+        self.has_lost && self.progress.columns_in_state < HOLD_COLUMNS
     }
 
     /// Moves from `confirm` to `up` once the other end is known to be ready or to follow.

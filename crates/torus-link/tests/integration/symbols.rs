@@ -152,6 +152,25 @@ fn software_may_train_it_anew() {
     assert!(cable.sides[0].port.end().counters().trainings > 5);
 }
 
+/// A cable brings nothing one way, and is mended about when the end that hears gives up to confirm. The
+/// other has come up by then, or hears the last idle columns while it confirms. They must not come up
+/// and be lost by turns for ever.
+#[test]
+fn ends_do_not_chase_each_other() {
+    for latency_columns in [5, 34, 90, 120, 180, 220] {
+        for mended_after in (2_500..4_700).step_by(16) {
+            let mut cable = Cable::new(1, 4_000, latency_columns * 4_000, NO_SKEW);
+            cable.enable();
+            assert!(cable.run(10_000, Cable::are_up));
+            cable.sides[0].cut.fill(true);
+            cable.run(mended_after, |_| false);
+            cable.sides[0].cut.fill(false);
+            cable.run(6_000, |_| false);
+            assert!(cable.are_up(), "latency {latency_columns}, mended after {mended_after}");
+        }
+    }
+}
+
 #[test]
 fn one_end_that_was_reset_alone_is_seen() {
     let mut cable = up(4, 2_000);
