@@ -193,8 +193,8 @@ fn cable(rng: &mut Random, line_code: LineCode, long_datagrams: bool) -> CablePa
     cable
 }
 
-/// Returns a time within which all leave that can wait in a link's queues: longer than usual if fewer
-/// datagrams are in flight than one acknowledgement covers, so that each few wait for theirs.
+/// Returns a time within which all leave that can wait in a link's queues: longer than usual if
+/// fewer datagrams are in flight than one acknowledgement covers, so that each few wait for theirs.
 pub(super) fn word_within(cable: &CableParameters) -> Picoseconds {
     let end = &cable.end;
     if end.retry_datagrams >= end.acknowledge_datagrams {
@@ -202,7 +202,7 @@ pub(super) fn word_within(cable: &CableParameters) -> Picoseconds {
     }
     let queued = CHANNELS as u64 * u64::from(end.queue_datagrams);
     let windows = queued.div_ceil(u64::from(end.retry_datagrams));
-    // A few datagrams, the wait of their acknowledgement, which is as long, and the cable's latency.
+    // A few datagrams, the wait of their acknowledgement, which is as long, and the latency.
     Picoseconds(2 * windows * (end.acknowledge_within_ps + cable.latency.0))
 }
 

@@ -13,8 +13,8 @@ const SEEDS: Range<u64> = 0..400;
 const TWICE: Range<u64> = 0..20;
 /// Seeds beyond those that once failed: in 5002299 and 5003712 credits waited for places that were
 /// taken by others, whose messages came behind theirs; in 5005768 small credits passed a large one
-/// until that was so there, too; in 20787003911 each datagram waited for the acknowledgement of the one
-/// before, so that the word of a message taken back came later than was waited for.
+/// until that was so there, too; in 20787003911 each datagram waited for the acknowledgement of the
+/// one before, so that the word of a message taken back came later than was waited for.
 const ONCE_FAILED: [u64; 4] = [5_002_299, 5_003_712, 5_005_768, 20_787_003_911];
 
 #[test]

@@ -152,9 +152,9 @@ fn software_may_train_it_anew() {
     assert!(cable.sides[0].port.end().counters().trainings > 5);
 }
 
-/// A cable brings nothing one way, and is mended about when the end that hears gives up to confirm. The
-/// other has come up by then, or hears the last idle columns while it confirms. They must not come up
-/// and be lost by turns for ever.
+/// A cable brings nothing one way, and is mended about when the end that hears gives up to confirm.
+/// The other has come up by then, or hears the last idle columns while it confirms. They must not
+/// come up and be lost by turns for ever.
 #[test]
 fn ends_do_not_chase_each_other() {
     for latency_columns in [5, 34, 90, 120, 180, 220] {
