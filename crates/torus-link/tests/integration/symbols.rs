@@ -5,7 +5,7 @@ use crate::support::cable;
 
 use cable::{Cable, Faults};
 use crosslane_torus_link::code::Code;
-use crosslane_torus_link::lanes::MAX_LANES;
+use crosslane_torus_link::lanes::{BringUp, Event, MAX_LANES, TrainingSet};
 use crosslane_torus_link::{Channel, EndParameters, Kind, Port, PortState};
 use proptest::prelude::*;
 
@@ -169,6 +169,22 @@ fn ends_do_not_chase_each_other() {
             assert!(cable.are_up(), "latency {latency_columns}, mended after {mended_after}");
         }
     }
+}
+
+#[test]
+fn an_end_that_begins_anew_knows_nothing() {
+    let (mut here, far) = (BringUp::new(8, 64, 7), BringUp::new(8, 64, 9).training_set());
+    let knowing = TrainingSet { seen: 7, stage: 2, ..far };
+    here.enable();
+    let mut take = |sets: usize, set| {
+        let events = std::iter::repeat_n(Event::Set(Some(set)), sets);
+        events.for_each(|event| assert_eq!(here.event(&event), None));
+        (here.state(), here.progress().knowing_sets)
+    };
+    assert_eq!(take(8, far), (PortState::Confirm, 0));
+    assert_eq!(take(7, knowing), (PortState::Confirm, 7));
+    assert_eq!(take(1, far), (PortState::Confirm, 0));
+    assert_eq!(take(2, knowing), (PortState::Confirm, 2));
 }
 
 #[test]
