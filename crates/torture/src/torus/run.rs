@@ -79,7 +79,7 @@ pub(super) fn run(seed: u64, engines: EngineKind, note: Option<&Note>) -> TorusS
         let mut world = open(simulation, (torus, engines), names, &mut rng).await?;
         world.across_pages = seed % 6 == ACROSS_PAGES;
         world.drops_routed = seed % 4 == DROPS_ROUTED;
-        world.word_within = word_within(&cable);
+        world.word_within = word_within(cable);
         for node in &world.nodes {
             node.hold_routed(!world.drops_routed).await?;
         }
