@@ -32,8 +32,8 @@ const RESET_WORDS: u64 = 8;
 /// Clocks without a TLP for which a card is active that has something to do: longer than it takes
 /// to forget all of its links, and a link to be trained anew behind its time-outs.
 const BUSY_CLOCKS: u64 = 65_536;
-/// Clocks behind activity after which a card with an enabled link sleeps: longer than what it does
-/// is not seen at its pins.
+/// Clocks behind activity after which a card with an enabled link sleeps: longer than it works
+/// without showing that at its pins.
 const QUIET_CLOCKS: u64 = 4096;
 /// Clocks behind activity after which another card sleeps: a register access takes some clocks in
 /// which it does not show.
