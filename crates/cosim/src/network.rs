@@ -39,7 +39,7 @@ const QUIET_CLOCKS: u64 = 4096;
 /// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
 
-/// What the cards of a lab know of each other while they are joined by live cables.
+/// Clocks that the cards of a lab share while they are joined by live cables.
 #[derive(Debug, Default)]
 pub struct JoinedCards {
     /// Last clock in which a TLP moved at one of them.
@@ -321,9 +321,9 @@ impl NetworkCard {
 
     /// Whether a link over which the other end can be heard trains, or has something to send.
     fn has_unsettled(&self) -> bool {
-        let cables = (0_u8..).zip(&self.cables);
-        let heard = cables.filter(|(_, end)| end.as_ref().is_some_and(CableEnd::is_heard));
-        heard.map(|(link, _)| link).any(|link| self.outputs.settled >> link & 1 == 0)
+        let is_settled = |link: u8| self.outputs.settled >> link & 1 != 0;
+        let is_heard = |end: &Option<CableEnd>| end.as_ref().is_some_and(CableEnd::is_heard);
+        (0..).zip(&self.cables).any(|(link, end)| !is_settled(link) && is_heard(end))
     }
 
     /// Removes a read whose answer is complete.
