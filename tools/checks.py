@@ -4,10 +4,11 @@
 
 Each check is a make target and can be run alone. Cargo locks the folder in which it builds, and
 test programs use the same files, so steps that write one folder run one after the other. The
-gateware's run beside them with a lower priority: they use the remaining time of the cores. Every
-step's output goes to `target/checks/STEP.log`; that of a failed step is printed when it ends. A
-step that hangs is stopped and fails. A step that needs a failed one is not run, all others are, and
-the exit status is 1.
+gateware's run beside them with a lower priority, one at a time, and two when no other is left to
+begin: they use the remaining time of the cores. Every step's output goes to
+`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that hangs is
+stopped and fails. A step that needs a failed one is not run, all others are, and the exit status
+is 1.
 """
 
 import argparse
@@ -151,7 +152,13 @@ class Run:
         """The next step that may begin."""
         running = [step for step in self.steps if step.process and step.passed is None]
         behind = sum(step.background for step in running)
-        free = {False: len(running) - behind < LANES, True: behind < BACKGROUND_LANES}
+        others_wait = any(
+            not (step.background or step.process) and step.passed is None for step in self.steps
+        )
+        free = {
+            False: len(running) - behind < LANES,
+            True: behind < BACKGROUND_LANES or (not others_wait and len(running) < LANES),
+        }
         locked = {step.writes for step in running} - {None}
         by_name = {step.target: step for step in self.steps}
         for step in self.steps:

@@ -67,6 +67,16 @@ def test_background_takes_no_place_of_the_others(run):
     assert re.findall(r"(\w+) \.\.\.", before_any_has_ended) == ["one", "six", "seven"]
 
 
+def test_background_has_all_places_when_no_other_step_is_left(run):
+    """Two run at a time as soon as nothing else waits for a place."""
+    steps = [Step(name, background=True) for name in ("one", "six", "seven")]
+    passed, printed = run(*steps, Step("four"))
+    assert passed
+    begun_or_ended = re.findall(r"(\w+)(?: \.\.\.|: passed)", printed)
+    assert begun_or_ended[:4] == ["one", "four", "four", "six"]
+    assert begun_or_ended[4] in ("one", "six")
+
+
 def test_what_hangs_is_ended(run):
     """A step that runs for too long fails, with its output, and the others run."""
     passed, printed = run(Step("five", limit_seconds=0.2), Step("one"))
