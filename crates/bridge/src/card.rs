@@ -136,7 +136,7 @@ struct End {
 
 /// Whether a target is in the card's memory, rather than behind its stream.
 fn in_memory(target: &Target) -> bool {
-    matches!(target, Target::Card(..) | Target::PeerToCard(..))
+    matches!(target, Target::Card(..) | Target::PeerCard(..))
 }
 
 impl Side {

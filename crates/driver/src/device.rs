@@ -207,9 +207,9 @@ impl Device {
     }
 
     /// Opens memory behind a BAR of another function, such as the window into the memory of a card
-    /// ([`CARD_MEMORY_BAR`]), so that H2C channels of this device can read it. What is behind the
-    /// BAR must be memory: it is read in long requests, and a part may be read twice. Its function
-    /// must have been opened, by this driver or another.
+    /// ([`CARD_MEMORY_BAR`]), so that H2C channels of this device can read it, and C2H channels
+    /// write it. What is behind the BAR must be memory: it is read in long requests, and a part may
+    /// be read twice. Its function must have been opened, by this driver or another.
     ///
     /// # Errors
     /// No such function or BAR below the same host, or no path (with the plan's reason).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory behind a BAR of another function, which an engine reads.
+//! Memory behind a BAR of another function, which an engine reads and writes.
 //!
 //! Read first: [`Device::peer_memory`](crate::Device::peer_memory).
 
@@ -16,26 +16,27 @@ use crate::device::Device;
 use crate::error::{DriverError, Result};
 use crate::plan::{Addressing, PathEnd, Plan};
 
-/// The BAR as the reader sees it.
+/// The BAR as the device sees it that reads and writes it.
 struct Region {
-    reader: Device,
+    device: Device,
     function: RoutingId,
     bar: u8,
     /// Name for messages: `BAR2 of fpga2`.
     place: String,
-    /// Address of its first byte, for the reader.
+    /// Address of its first byte, for the device.
     base: BusAddress,
     bytes: u64,
-    /// Whether it is mapped for the reader.
+    /// Whether it is mapped for the device.
     is_pinned: bool,
 }
 
-/// Memory behind a BAR of another function below the same host, for the H2C channels of one device.
-/// Clones are the same memory.
+/// Memory behind a BAR of another function below the same host, which the H2C channels of one
+/// device read and its C2H channels write. Clones are the same memory.
 #[derive(Clone)]
 pub struct PeerMemory {
     region: Arc<Region>,
     plan: Plan,
+    write_plan: Plan,
 }
 
 impl fmt::Debug for PeerMemory {
@@ -50,45 +51,53 @@ impl PeerMemory {
         self.region.bytes
     }
 
-    /// Returns the plan: the path of the data, and the expected rate.
+    /// Returns the plan of reads: the path of the data, and the expected rate.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the target for a transfer of a part, in bytes, on an H2C channel of the reader.
+    /// Returns the plan of writes.
+    pub fn write_plan(&self) -> &Plan {
+        &self.write_plan
+    }
+
+    /// Returns the target for a transfer of a part, in bytes, into the device's stream on an H2C
+    /// channel, or out of it on a C2H channel. A write is complete when its last TLP is sent
+    /// ([`CompletionLevel::Sent`](crate::CompletionLevel::Sent)): what the same device reads of the
+    /// memory from then on ends behind it.
     pub fn target(&self, part: Range<u64>) -> Target {
         Target::Peer(self.clone(), part)
     }
 
-    /// Returns the target for a transfer of a part, in bytes, into the reader's own memory from
-    /// address `card` on, on its H2C channel that was opened for that memory.
+    /// Returns the target for the same on a channel that was opened for the device's own memory:
+    /// into it, or out of it, from address `card` on.
     pub fn target_in_card(&self, part: Range<u64>, card: u64) -> Target {
-        Target::PeerToCard(self.clone(), part, card)
+        Target::PeerCard(self.clone(), part, card)
     }
 
-    /// Gives the memory back; a mapping for the reader ends.
+    /// Gives the memory back; a mapping for the device ends.
     ///
     /// # Errors
-    /// A transfer from it is in flight, or the platform refuses to end the mapping.
+    /// A transfer of it is in flight, or the platform refuses to end the mapping.
     pub async fn close(self) -> Result<()> {
         let region = &self.region;
         if Arc::strong_count(region) > 1 {
-            let problem = "a transfer from it is in flight, or another handle on it is open";
+            let problem = "a transfer of it is in flight, or another handle on it is open";
             return Err(DriverError::refused(&region.place, Busy, problem));
         }
         if !region.is_pinned {
             return Ok(());
         }
-        let (reader, id) = (&region.reader, region.reader.function().id);
-        let unpinned = reader.bus().unpin_bar(id, region.function, region.bar).await;
-        unpinned.map_err(|error| reader.shared().bus_error(error))
+        let (device, id) = (&region.device, region.device.function().id);
+        let unpinned = device.bus().unpin_bar(id, region.function, region.bar).await;
+        unpinned.map_err(|error| device.shared().bus_error(error))
     }
 
-    /// Checks that a device may read a part.
-    pub(crate) fn check(&self, reader: &Device, part: &Range<u64>) -> Result<()> {
+    /// Checks that a device may read or write a part.
+    pub(crate) fn check(&self, device: &Device, part: &Range<u64>) -> Result<()> {
         let region = &self.region;
         let refused = |problem| Err(DriverError::refused(&region.place, InvalidArgument, problem));
-        let (own, of) = (reader.function(), region.reader.function());
+        let (own, of) = (device.function(), region.device.function());
         if own.id != of.id {
             return refused(format!("it was opened for {}, not for {}", of.name, own.name));
         }
@@ -107,35 +116,37 @@ impl PeerMemory {
         self.region.function
     }
 
-    /// Returns the bus address of a byte, for the reader.
+    /// Returns the bus address of a byte, for the device.
     pub(crate) fn address(&self, at: u64) -> BusAddress {
         self.region.base.offset(at)
     }
 }
 
 /// See [`Device::peer_memory`].
-pub(crate) async fn open(reader: &Device, function: RoutingId, bar: u8) -> Result<PeerMemory> {
-    let (shared, bus, own) = (reader.shared(), reader.bus(), reader.function());
+pub(crate) async fn open(device: &Device, function: RoutingId, bar: u8) -> Result<PeerMemory> {
+    let (shared, bus, own) = (device.shared(), device.bus(), device.function());
     let functions = bus.functions().map_err(|error| shared.bus_error(error.into()))?;
     let Some(peer) = functions.iter().find(|info| info.id == function) else {
         let problem = format!("there is no {function} below the same host");
         return Err(shared.refused(Unsupported, problem));
     };
     if function == own.id {
-        return Err(shared.refused(InvalidArgument, "it cannot read itself as a peer"));
+        return Err(shared.refused(InvalidArgument, "it cannot be its own peer"));
     }
     let Some(found) = peer.bars.iter().find(|found| found.index == usize::from(bar)) else {
         let problem = format!("{} has no BAR{bar}", peer.name);
         return Err(shared.refused(Unsupported, problem));
     };
-    let plan = Plan::of_reads(bus, PathEnd::Function(own.id), PathEnd::Function(function))?;
+    let ends = (PathEnd::Function(own.id), PathEnd::Function(function));
+    let (plan, write_plan) =
+        (Plan::of_reads(bus, ends.0, ends.1)?, Plan::new(bus, ends.0, ends.1)?);
     let is_pinned = plan.addressing == Addressing::Mapped;
     let base = match is_pinned {
         true => bus.pin_bar(own.id, function, bar).await,
         false => Ok(found.base),
     };
     let region = Region {
-        reader: reader.clone(),
+        device: device.clone(),
         function,
         bar,
         place: format!("BAR{bar} of {}", peer.name),
@@ -143,5 +154,5 @@ pub(crate) async fn open(reader: &Device, function: RoutingId, bar: u8) -> Resul
         bytes: found.size_bytes,
         is_pinned,
     };
-    Ok(PeerMemory { region: Arc::new(region), plan })
+    Ok(PeerMemory { region: Arc::new(region), plan, write_plan })
 }

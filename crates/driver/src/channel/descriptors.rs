@@ -201,7 +201,7 @@ pub(super) fn pieces(target: &Target, connection: Option<&Connection>) -> Vec<(B
         Target::CardToCard { to, bytes, .. } => {
             parts(*bytes).map(|(offset, length)| (BusAddress(to + offset), length)).collect()
         }
-        Target::Peer(memory, part) | Target::PeerToCard(memory, part, _) => parts(target.bytes())
+        Target::Peer(memory, part) | Target::PeerCard(memory, part, _) => parts(target.bytes())
             .map(|(offset, length)| (memory.address(part.start + offset), length))
             .collect(),
         Target::Bus(address, bytes) => parts(*bytes)

@@ -75,7 +75,7 @@ pub struct ChannelOptions {
     pub relaxed_ordering: bool,
     /// Move data to or from addresses of the card's memory instead of a stream (H2C 0 and C2H 0, if
     /// the engine supports it). Targets are then [`Target::Card`],
-    /// [`Target::CardToCard`] or [`Target::PeerToCard`].
+    /// [`Target::CardToCard`] or [`Target::PeerCard`].
     pub card_memory: bool,
     /// Packet mode (H2C 0 and C2H 0 with a ring, if the engine has it). H2C: each transfer is a
     /// packet of the card's stream. C2H: each transfer takes one packet, or a part of one;
@@ -114,7 +114,8 @@ setters!(ChannelOptions {
 /// * H2C: the engine reports that all data have gone into the card's stream, or are in its memory.
 ///   That is `Visible`; `Sent` gets the same, a little later than asked for.
 /// * C2H: the status write follows the data on the same path, so completion always means `Visible`,
-///   even if `Sent` was asked for.
+///   even if `Sent` was asked for. Of data for a [`PeerMemory`] it tells of `Sent`, as they go
+///   another way; `Visible` is refused.
 /// * Peer: the status write tells of `Sent`; the credits of a [`Peer`](crate::Peer) connected with
 ///   them tell of `Acknowledged`. This host cannot know `Visible`, which is refused.
 ///
@@ -153,13 +154,13 @@ pub enum Target {
         /// Length in bytes.
         bytes: u64,
     },
-    /// A part of a peer's memory, in bytes, which the card reads into its stream (H2C); see
-    /// [`PeerMemory::target`].
+    /// A part of a peer's memory, in bytes, which the card reads into its stream (H2C), or writes
+    /// from it (C2H); see [`PeerMemory::target`].
     Peer(PeerMemory, Range<u64>),
-    /// A part of a peer's memory, in bytes, which the card reads into its own, and the card address
-    /// that it goes to (H2C with [`card_memory`](ChannelOptions::card_memory), not with a table);
+    /// A part of a peer's memory, in bytes, and the card address that it goes to (H2C) or comes
+    /// from (C2H), on channels with [`card_memory`](ChannelOptions::card_memory), not with a table;
     /// see [`PeerMemory::target_in_card`].
-    PeerToCard(PeerMemory, Range<u64>, u64),
+    PeerCard(PeerMemory, Range<u64>, u64),
     /// A bus address and a length in bytes (peer channels); see
     /// [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
@@ -276,7 +277,7 @@ impl Target {
             Self::Buffer(_, part)
             | Self::Card(_, part, _)
             | Self::Peer(_, part)
-            | Self::PeerToCard(_, part, _) => part.end.saturating_sub(part.start),
+            | Self::PeerCard(_, part, _) => part.end.saturating_sub(part.start),
             Self::CardToCard { bytes, .. } | Self::Bus(_, bytes) => *bytes,
         }
     }

@@ -136,7 +136,7 @@ impl Channel {
 
     /// Checks one transfer and claims its part of the buffer.
     fn check(&self, transfer: &Transfer, connection: Option<Arc<Connection>>) -> Result<Ready> {
-        self.check_level(transfer.level, connection.as_deref())?;
+        self.check_level(transfer, connection.as_deref())?;
         self.check_card(&transfer.target)?;
         let (kind, number) = self.key();
         let claim = match (&transfer.target, kind) {
@@ -158,15 +158,19 @@ impl Channel {
             }
             // Accepted by check_card.
             (Target::CardToCard { .. }, _) => None,
+            (Target::Peer(..) | Target::PeerCard(..), _) if self.receives_packets() => {
+                return Err(self.refused(InvalidArgument, "packets are received into buffers"));
+            }
             (
-                Target::Peer(memory, part) | Target::PeerToCard(memory, part, _),
-                ChannelKind::H2c,
+                Target::Peer(memory, part) | Target::PeerCard(memory, part, _),
+                ChannelKind::H2c | ChannelKind::C2h,
             ) => {
                 memory.check(&self.device, part)?;
                 None
             }
-            (Target::Peer(..) | Target::PeerToCard(..), ChannelKind::C2h | ChannelKind::Peer) => {
-                return Err(self.refused(InvalidArgument, "H2C channels read a peer's memory"));
+            (Target::Peer(..) | Target::PeerCard(..), ChannelKind::Peer) => {
+                let problem = "H2C channels read a peer's memory, and C2H channels write it";
+                return Err(self.refused(InvalidArgument, problem));
             }
             (Target::Bus(address, bytes), ChannelKind::Peer) => {
                 self.slot.shared.check_peer_write(number, *address, *bytes)?;
@@ -208,19 +212,19 @@ impl Channel {
     fn check_card(&self, target: &Target) -> Result<()> {
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let problem = match (target, self.options.card_memory) {
-            (Target::PeerToCard(..), true) if is_table => {
-                "descriptors of a table mean card address 0: reads into the card need a ring".into()
+            (Target::PeerCard(..), true) if is_table => {
+                "descriptors of a table mean card address 0: a peer's memory needs a ring".into()
             }
             (Target::Card(_, _, card), true) if is_table && *card != 0 => format!(
                 "card address {card:#x} was asked for, and descriptors of a table mean address 0"
             ),
-            (Target::Card(_, part, card) | Target::PeerToCard(_, part, card), true)
+            (Target::Card(_, part, card) | Target::PeerCard(_, part, card), true)
                 if card.checked_add(part.end.saturating_sub(part.start)).is_none() =>
             {
                 let bytes = part.end.saturating_sub(part.start);
                 format!("no card has memory behind address {card:#x} for {bytes} B")
             }
-            (Target::Card(..) | Target::PeerToCard(..), false) => {
+            (Target::Card(..) | Target::PeerCard(..), false) => {
                 "it was not opened for the card's memory, and a card address was given".to_owned()
             }
             (Target::CardToCard { .. }, _) => return self.check_copy(target),
@@ -265,9 +269,14 @@ impl Channel {
         Err(self.refused(InvalidArgument, problem))
     }
 
-    fn check_level(&self, level: CompletionLevel, connection: Option<&Connection>) -> Result<()> {
-        let kind = self.key().0;
+    fn check_level(&self, transfer: &Transfer, connection: Option<&Connection>) -> Result<()> {
+        let (level, kind) = (transfer.level, self.key().0);
+        let is_of_peer = matches!(transfer.target, Target::Peer(..) | Target::PeerCard(..));
         let why = match (level, kind) {
+            (CompletionLevel::Visible, ChannelKind::C2h) if is_of_peer => {
+                "the peer tells nobody what it has taken; sent is possible, and what this device \
+                 reads of that memory from then on ends behind it"
+            }
             (CompletionLevel::Visible, ChannelKind::Peer) => {
                 "this host cannot see what is at a peer; sent and acknowledged are possible"
             }
@@ -344,7 +353,7 @@ impl Channel {
             let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
             let mut next = match ready.transfer.target {
                 Target::Card(_, _, card)
-                | Target::PeerToCard(_, _, card)
+                | Target::PeerCard(_, _, card)
                 | Target::CardToCard { from: card, .. } => card,
                 Target::Buffer(..) | Target::Peer(..) | Target::Bus(..) => 0,
             };

@@ -197,7 +197,7 @@ impl Channel {
     fn path(&self) -> Vec<FunctionInfo> {
         let functions = &self.slot.shared.functions;
         let far_end = match self.pending.front().map(|pending| &pending.target) {
-            Some(Target::Peer(memory, _) | Target::PeerToCard(memory, ..)) => {
+            Some(Target::Peer(memory, _) | Target::PeerCard(memory, ..)) => {
                 Some(PathEnd::Function(memory.function()))
             }
             Some(Target::Bus(address, _)) => {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Engines that read the memory of other cards.
+//! Engines that read and write the memory of other cards.
 
-use crosslane_driver::{Addressing, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, Device, Target};
+use crosslane_driver::{
+    Addressing, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel, Device, Target,
+};
 use crosslane_host::Topology;
 
 use crate::lab::plans::redirect;
@@ -69,6 +71,68 @@ fn a_card_reads_a_peers_memory_into_its_own() {
     });
 }
 
+/// Bytes of any place and length, from memory to memory: what was sent is there for the writer's
+/// next read, and for the card that has the memory.
+#[test]
+fn a_card_writes_the_memory_of_another() {
+    run_on(LAB, ["fpga1", "fpga5"], async |[writer, target]| {
+        let (seed, bytes) = (11, 9 * PAGE);
+        fill(&writer, 0, bytes, seed).await;
+        let memory = writer.peer_memory(target.function().id, CARD_MEMORY_BAR).await.unwrap();
+        let options = ChannelOptions::default().with_card_memory(true);
+        let mut c2h = writer.channel(ChannelKind::C2h, 0, options).await.unwrap();
+        let mut h2c = writer.channel(ChannelKind::H2c, 0, options).await.unwrap();
+        let mut of_target = target.channel(ChannelKind::C2h, 0, options).await.unwrap();
+        for (from, to, length) in [(0, 0, 4), (77, 4093, 4097), (13, 1 << 20, 5 * PAGE + 3)] {
+            let written = memory.target_in_card(to..to + length, from);
+            c2h.transfer(self::to(written, CompletionLevel::Sent)).await.unwrap();
+            let again = 1 << 24;
+            let read = memory.target_in_card(to..to + length, again);
+            h2c.transfer(self::to(read, VISIBLE)).await.unwrap();
+            let expected = &pattern(seed, 0, bytes)[from as usize..(from + length) as usize];
+            for (device, channel, at) in [(&writer, &mut c2h, again), (&target, &mut of_target, to)]
+            {
+                let back = empty(device, length).await;
+                let target = Target::Card(back.clone(), 0..length, at);
+                channel.transfer(self::to(target, VISIBLE)).await.unwrap();
+                assert!(contents(&back) == expected, "{length} B from {from} to {to}");
+            }
+        }
+        // The path is that of the data, and writes above 4 GiB have headers of 4 DW.
+        let plan = memory.write_plan();
+        let ends = [plan.path.first(), plan.path.last()].map(|end| end.unwrap().name.as_str());
+        assert_eq!((ends, plan.through_root_complex), (["fpga1", "fpga5"], false));
+        let expected = 2.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 152.0;
+        assert!((plan.expected_bytes_per_second - expected).abs() < 1.0, "{plan:?}");
+        for channel in [c2h, h2c, of_target] {
+            channel.close().await.unwrap();
+        }
+        memory.close().await.unwrap();
+    });
+}
+
+/// The writer's generator makes the data.
+#[test]
+fn a_card_sends_its_stream_into_the_memory_of_another() {
+    run_on(LAB, ["fpga2", "fpga3"], async |[writer, target]| {
+        let (seed, bytes) = (6, 3 * PAGE + 12);
+        let memory = writer.peer_memory(target.function().id, CARD_MEMORY_BAR).await.unwrap();
+        let mut c2h = channel(&writer, ChannelKind::C2h).await;
+        writer.user().seed(seed).await.unwrap();
+        let written = memory.target(64..64 + bytes);
+        c2h.transfer(to(written, CompletionLevel::Sent)).await.unwrap();
+        c2h.close().await.unwrap();
+        sleep(&writer, us(5)).await;
+        let options = ChannelOptions::default().with_card_memory(true);
+        let mut of_target = target.channel(ChannelKind::C2h, 0, options).await.unwrap();
+        let back = empty(&target, bytes).await;
+        of_target.transfer(to(Target::Card(back.clone(), 0..bytes, 64), VISIBLE)).await.unwrap();
+        assert!(contents(&back) == pattern(seed, 0, bytes));
+        of_target.close().await.unwrap();
+        memory.close().await.unwrap();
+    });
+}
+
 /// With redirection and an IOMMU the BAR is mapped for the reader, as long as it is open.
 #[test]
 fn a_peers_bar_is_mapped_behind_an_iommu() {
@@ -83,7 +147,7 @@ fn a_peers_bar_is_mapped_behind_an_iommu() {
         channel.transfer(to(memory.target(0..PAGE), VISIBLE)).await.unwrap();
         fails(
             memory.clone().close().await,
-            "BAR1 of fpga5: a transfer from it is in flight, or \
+            "BAR1 of fpga5: a transfer of it is in flight, or \
              another handle on it is open",
         );
         channel.close().await.unwrap();
@@ -93,7 +157,7 @@ fn a_peers_bar_is_mapped_behind_an_iommu() {
 }
 
 #[test]
-fn reads_of_peers_that_cannot_be_are_refused() {
+fn transfers_of_peers_that_cannot_be_are_refused() {
     run_on(LAB, ["fpga1", "fpga5"], async |[reader, source]| {
         let id = source.function().id;
         let mut said = Vec::new();
@@ -111,6 +175,8 @@ fn reads_of_peers_that_cannot_be_are_refused() {
         h2c.close().await.unwrap();
         let mut c2h = channel(&reader, ChannelKind::C2h).await;
         said.push(failure(c2h.transfer(to(memory.target(0..64), VISIBLE)).await));
+        let mut peer = channel(&reader, ChannelKind::Peer).await;
+        said.push(failure(peer.transfer(to(memory.target(0..64), CompletionLevel::Sent)).await));
         let mut other = channel(&source, ChannelKind::H2c).await;
         said.push(failure(other.transfer(to(memory.target(0..64), VISIBLE)).await));
         said.push(failure(other.transfer(to(memory.target_in_card(0..64, 0), VISIBLE)).await));
