@@ -56,8 +56,8 @@ pub const CROSSLANE_CHANNEL_COMMAND_PORT: u32 = 32;
 /// failed transfer names it. Ports of the path are looked at after each transfer.
 pub const CROSSLANE_CHANNEL_OVERSIZE: u32 = 64;
 
-/// The strongest level that the channel can promise: visible, or for peers acknowledged with
-/// credits and sent without.
+/// The strongest level that the channel can promise: visible, or for what goes to peers
+/// acknowledged with credits and sent without.
 pub const CROSSLANE_LEVEL_STRONGEST: u32 = 0;
 /// The engine has been told.
 pub const CROSSLANE_LEVEL_ACCEPTED: u32 = 1;
@@ -106,8 +106,8 @@ pub struct crosslane_transfer {
     pub buffer: *mut crosslane_buffer,
     /// Receive queue of another card (peer channels).
     pub peer: *mut crosslane_peer,
-    /// Memory of another card, which is read into the stream, or to card_address on a channel that
-    /// was opened for the card's memory (H2C channels).
+    /// Memory of another card, which is read into the stream (H2C channels) or written from it
+    /// (C2H channels); on a channel that was opened for the card's memory, to or from card_address.
     pub peer_memory: *mut crosslane_peer_memory,
     /// First byte of the buffer or of the peer's memory.
     pub offset: u64,
@@ -369,8 +369,13 @@ impl ChannelObject {
                             transfer has a card_address";
             return Err(Failure::argument(sentence));
         }
+        let goes_to_peer = match self.kind {
+            ChannelKind::H2c => false,
+            ChannelKind::C2h => matches!(target, Target::Peer(..) | Target::PeerCard(..)),
+            ChannelKind::Peer => true,
+        };
         let level = match asked.level {
-            CROSSLANE_LEVEL_STRONGEST if self.kind != ChannelKind::Peer => CompletionLevel::Visible,
+            CROSSLANE_LEVEL_STRONGEST if !goes_to_peer => CompletionLevel::Visible,
             CROSSLANE_LEVEL_STRONGEST if has_credits => CompletionLevel::Acknowledged,
             CROSSLANE_LEVEL_STRONGEST | CROSSLANE_LEVEL_SENT => CompletionLevel::Sent,
             CROSSLANE_LEVEL_ACCEPTED => CompletionLevel::Accepted,

@@ -22,7 +22,7 @@ pub struct crosslane_peer {
     _private: (),
 }
 
-/// Memory of another card, for the H2C channels of one device.
+/// Memory of another card, for the H2C and C2H channels of one device.
 pub struct crosslane_peer_memory {
     _private: (),
 }
@@ -76,7 +76,7 @@ pub(crate) struct PeerObject {
 
 /// Object behind a handle on a peer's memory.
 pub(crate) struct PeerMemoryObject {
-    reader: Rc<DeviceObject>,
+    device: Rc<DeviceObject>,
     pub memory: PeerMemory,
 }
 
@@ -236,10 +236,11 @@ pub unsafe extern "C" fn crosslane_peer_describe(
     })
 }
 
-/// Opens memory behind a BAR of another card, so that H2C channels of a device can read it into
-/// their stream. The other card must have been opened.
+/// Opens memory behind a BAR of another card, so that H2C channels of a device can read it, and C2H
+/// channels write it. A write is complete when it is sent; what the same device reads of that memory
+/// from then on ends behind it. The other card must have been opened.
 ///
-/// @param reader  Device that reads.
+/// @param device  Device that reads and writes.
 /// @param function  Name of the other card's function in the tree.
 /// @param bar  Number of the BAR; 2 for an engine's own memory.
 /// @param memory  Gets the memory.
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn crosslane_peer_describe(
 /// `function` is NULL or ends with a NUL; `memory` and `bytes` are NULL or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn crosslane_peer_memory_open(
-    reader: *const crosslane_device,
+    device: *const crosslane_device,
     function: *const c_char,
     bar: u32,
     memory: *mut *mut crosslane_peer_memory,
@@ -258,15 +259,15 @@ pub unsafe extern "C" fn crosslane_peer_memory_open(
 ) -> c_int {
     guard("crosslane_peer_memory_open", || {
         structs::check_place(memory, "memory")?;
-        let reader = handle::get::<DeviceObject>(reader)?;
+        let device = handle::get::<DeviceObject>(device)?;
         // SAFETY: as the caller promises.
         let name = unsafe { structs::text(function, "name of the function")? };
-        let of = reader.session.function(&name)?.id;
+        let of = device.session.function(&name)?.id;
         let bar =
             u8::try_from(bar).map_err(|_| Failure::argument(format!("{name} has no BAR{bar}")))?;
-        let opened = reader.session.run(reader.device.peer_memory(of, bar))?;
+        let opened = device.session.run(device.device.peer_memory(of, bar))?;
         let size = opened.size_bytes();
-        let opened = handle::insert(PeerMemoryObject { reader, memory: opened })?;
+        let opened = handle::insert(PeerMemoryObject { device, memory: opened })?;
         // SAFETY: `memory` was checked above not to be NULL; `bytes` is valid then.
         unsafe {
             structs::put(memory, "memory", opened)?;
@@ -288,7 +289,7 @@ pub unsafe extern "C" fn crosslane_peer_memory_open(
 pub unsafe extern "C" fn crosslane_peer_memory_close(memory: *mut crosslane_peer_memory) -> c_int {
     guard("crosslane_peer_memory_close", || {
         let object = handle::take::<PeerMemoryObject>(memory)?;
-        object.reader.session.run(object.memory.close())?;
+        object.device.session.run(object.memory.close())?;
         Ok(0)
     })
 }

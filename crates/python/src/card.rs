@@ -205,7 +205,7 @@ impl Card {
         if let Ok(memory) = data.cast::<PeerMemory>() {
             let part = part_of(memory.get().nbytes(), start, stop)?;
             let (key, _) = self.key(&job);
-            return memory.get().read(py, &self.shared, key, part, &job);
+            return memory.get().post(py, &self.shared, key, part, &job);
         }
         let asked = self.asked(data, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
@@ -213,7 +213,7 @@ impl Card {
     }
 
     /// Posts a transfer from the card: from its stream, or from an address of its memory. The data
-    /// are in `target` when the transfer was waited for.
+    /// are in `target` when the transfer was waited for; those for a peer's memory were sent then.
     #[expect(clippy::wrong_self_convention, reason = "the name in Python")]
     #[pyo3(signature = (target, address = None, *, start = 0, stop = None, channel = 0,
                         level = None, deadline = 10.0, reported = true))]
@@ -230,14 +230,27 @@ impl Card {
         deadline: f64,
         reported: bool,
     ) -> PyResult<Transfer> {
+        let job_at = |level| Job {
+            kind: ChannelKind::C2h,
+            number: channel,
+            address,
+            level,
+            deadline,
+            reported,
+        };
+        if let Ok(memory) = target.cast::<PeerMemory>() {
+            let job = job_at(level_of(level, CompletionLevel::Sent)?);
+            let part = part_of(memory.get().nbytes(), start, stop)?;
+            let (key, _) = self.key(&job);
+            return memory.get().post(py, &self.shared, key, part, &job);
+        }
         let level = level_of(level, CompletionLevel::Visible)?;
         if level == CompletionLevel::Accepted {
             let problem = "the level accepted cannot be promised: data go to Python's memory when \
                            the transfer was waited for";
             return Err(Failure::unsupported(problem).into());
         }
-        let job =
-            Job { kind: ChannelKind::C2h, number: channel, address, level, deadline, reported };
+        let job = job_at(level);
         let asked = self.asked(target, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)

@@ -234,15 +234,18 @@ impl Peer {
     }
 }
 
-/// Memory behind a BAR of another card, which one card can read into its stream or its memory.
+/// Memory behind a BAR of another card, which one card can read into its stream or its memory, and
+/// write from there.
 #[pyclass(frozen, module = "crosslane")]
 pub struct PeerMemory {
     memory: Kept<Opened>,
     /// Number that its transfers stand on.
     number: u64,
-    reader: usize,
+    card: usize,
     #[pyo3(get)]
     plan: Plan,
+    #[pyo3(get)]
+    write_plan: Plan,
     size_bytes: u64,
 }
 
@@ -251,25 +254,27 @@ impl PeerMemory {
     pub fn open(
         py: Python<'_>,
         session: &Arc<Shared>,
-        reader: usize,
+        card: usize,
         function: &str,
         of_card: Option<usize>,
         bar: u8,
     ) -> PyResult<Self> {
         let (memory, number) = session.call(py, |state| {
-            of_card.map_or(Ok(()), |card| state.enable(card))?;
+            of_card.map_or(Ok(()), |other| state.enable(other))?;
             let function = state.function(function)?.id;
-            let device = state.device(reader)?;
+            let device = state.device(card)?;
             let memory = state.run(device.peer_memory(function, bar))?;
             Ok((memory, state.next_number()))
         })?;
-        let (plan, size_bytes) = (memory.plan().into(), memory.size_bytes());
+        let (plan, write_plan) = (memory.plan().into(), memory.write_plan().into());
+        let size_bytes = memory.size_bytes();
         let memory = Kept::new(session, "the peer's memory", memory);
-        Ok(Self { memory, number, reader, plan, size_bytes })
+        Ok(Self { memory, number, card, plan, write_plan, size_bytes })
     }
 
-    /// Posts the read of a part into the stream of its reader, or to an address of its memory.
-    pub fn read(
+    /// Posts the read of a part into the stream of its card, or to an address of the card's memory,
+    /// or the write of a part from there.
+    pub fn post(
         &self,
         py: Python<'_>,
         session: &Arc<Shared>,
@@ -277,7 +282,7 @@ impl PeerMemory {
         part: Range<u64>,
         job: &Job,
     ) -> PyResult<Transfer> {
-        if !Arc::ptr_eq(session, self.memory.session()) || key.card != self.reader {
+        if !Arc::ptr_eq(session, self.memory.session()) || key.card != self.card {
             return Err(Failure::argument("the memory was opened for another card").into());
         }
         let span = seconds("deadline", job.deadline)?;
@@ -309,7 +314,7 @@ impl PeerMemory {
     /// Gives the memory back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let is_free = |state: &mut State, _: &Opened| match state.is_in_use(self.number)? {
-            true => Err(Failure::busy("the peer's memory: a transfer from it is in flight")),
+            true => Err(Failure::busy("the peer's memory: a transfer of it is in flight")),
             false => Ok(()),
         };
         self.memory.close(py, is_free, |state, memory| state.run(memory.close()))

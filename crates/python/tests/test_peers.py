@@ -272,6 +272,27 @@ def test_memory_of_another_card_is_read() -> None:
             reader.peer_memory(owner, 5)
 
 
+def test_memory_of_another_card_is_written() -> None:
+    names = [f"lab:rosta:memory/{name}" for name in ("fpga1", "fpga2")]
+    with crosslane.open(names) as session:
+        writer, owner = session.cards
+        data, back = os.urandom(4099), bytearray(4099)
+        writer.to_card(data, 13).wait()
+        with writer.peer_memory(owner) as memory:
+            assert memory.write_plan.path[0] == "fpga1"
+            transfer = writer.from_card(memory, 13, start=64, stop=64 + 4099)
+            with pytest.raises(crosslane.DriverError, match="in flight"):
+                memory.close()
+            assert transfer.wait().bytes == 4099
+            # Behind the write, so its data are there for their owner, too.
+            writer.to_card(memory, 1 << 20, start=64, stop=64 + 4099).wait()
+            with pytest.raises(crosslane.DriverError, match="visible cannot be promised"):
+                writer.from_card(memory, 13, stop=64, level="visible")
+        for card, address in ((writer, 1 << 20), (owner, 64)):
+            card.from_card(back, address).wait()
+            assert back == data
+
+
 def test_data_are_copied_within_a_card() -> None:
     with crosslane.open("lab:kc705:crosslane") as session:
         card = session.card()

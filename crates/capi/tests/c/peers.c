@@ -120,6 +120,21 @@ static void memory_goes_to_memory(void) {
 	OK(crosslane_channel_transfer(c2h, &transfer, NULL));
 	OK(crosslane_buffer_read(in, 0, found, BYTES - 13));
 	CHECK(memcmp(found, wanted + 13, BYTES - 13) == 0);
+	/* It goes back to another place, behind which a read finds it. */
+	crosslane_transfer write = {.size = sizeof write, .peer_memory = memory, .bytes = 4099};
+	write.offset = 1 << 20;
+	write.card_address = 77;
+	OK(crosslane_channel_transfer(c2h, &write, &done));
+	CHECK(done.bytes == 4099 && done.level == CROSSLANE_LEVEL_SENT);
+	write.card_address = 1 << 20;
+	OK(crosslane_channel_transfer(h2c, &write, NULL));
+	transfer.bytes = 4099;
+	transfer.card_address = 1 << 20;
+	OK(crosslane_channel_transfer(c2h, &transfer, NULL));
+	OK(crosslane_buffer_read(in, 0, found, 4099));
+	CHECK(memcmp(found, wanted + 13, 4099) == 0);
+	write.level = CROSSLANE_LEVEL_VISIBLE;
+	FAILS(crosslane_channel_transfer(c2h, &write, NULL), EOPNOTSUPP, "sent is possible");
 	read.offset = UINT64_MAX;
 	CHECK(crosslane_channel_transfer(h2c, &read, NULL) == -EINVAL);
 	OK(crosslane_channel_close(fill));

@@ -249,7 +249,7 @@ class Card:
         interrupts its end is noticed with that of the next transfer that has one."""
     def from_card(
         self,
-        target: _Bytes | _DlPack,
+        target: _Bytes | _DlPack | PeerMemory,
         address: int | None = None,
         *,
         start: int = 0,
@@ -260,7 +260,9 @@ class Card:
         reported: bool = True,
     ) -> Transfer:
         """Posts a transfer from the card: from its stream, or from an address of its memory. The
-        data are in `target` when the transfer was waited for."""
+        data are in `target` when the transfer was waited for. Those for memory of another card go
+        past the host, and were sent then: what `to_card` of this card reads there from then on ends
+        behind them."""
     def send_packets(
         self,
         data: Iterable[_Bytes | _DlPack] | _Bytes,
@@ -290,7 +292,7 @@ class Card:
         Without a path `PlanError` says why."""
     def peer_memory(self, other: Card | str, bar: int = 2) -> PeerMemory:
         """Opens memory behind a BAR of another card, so that `to_card` of this one can read it into
-        its stream, or to an address of its memory."""
+        its stream, or to an address of its memory, and `from_card` write it from there."""
     def window(
         self,
         bar: int,
@@ -453,11 +455,14 @@ class PingPong:
 
 @final
 class PeerMemory:
-    """Memory of another card, which one card can read into its stream. A context manager."""
+    """Memory of another card, which one card can read and write. A context manager."""
 
     @property
     def plan(self) -> Plan:
-        """The path, and its expected rate."""
+        """The path of what is read, and its expected rate."""
+    @property
+    def write_plan(self) -> Plan:
+        """The path of what is written, and its expected rate."""
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int:
