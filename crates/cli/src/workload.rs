@@ -241,6 +241,7 @@ Examples:
   crosslane bench p2p --lab rosta --descriptors command --no-credits
   crosslane bench p2p --lab rosta:memory --from fpga1 --to fpga5 --by both --size 4K..64K
   crosslane bench p2p --lab rosta:memory --from fpga1 --to fpga2 --by read --both-ways
+  crosslane bench p2p --lab rosta:memory --from fpga1 --to fpga2 --by write-memory --size 4K..64K
 
 --by read has TO read the memory of FROM's card, in place of FROM writing: FROM needs a memory and
 a window into it in BAR2. It is filled first, and TO's checker compares. --by both makes each
@@ -248,7 +249,9 @@ size twice, by writes and by reads.
 
 The sender's generator writes to a receive queue of the receiver, whose checker compares every word.
 Unless --no-credits is given the receiver says what it has taken, and a transfer is complete when
-it has taken all. For the rest see `bench write`.")]
+it has taken all. With --by write-memory it writes into the memory of TO's card, which needs a
+window into it: a transfer is complete when it is sent, and every byte is compared at the end. For
+the rest see `bench write`.")]
 pub struct PeerArguments {
     #[command(flatten)]
     pub between: BetweenArguments,
@@ -271,10 +274,24 @@ pub struct PeerArguments {
 pub enum PeerWay {
     /// FROM writes to a receive queue of TO.
     Write,
+    /// FROM writes into the memory of TO's card.
+    WriteMemory,
     /// TO reads the memory of FROM's card.
     Read,
-    /// Each size by writes, then by reads.
+    /// Each size by writes to a receive queue, then by reads.
     Both,
+}
+
+impl PeerWay {
+    /// Whether it writes to a receive queue.
+    const fn has_queue(self) -> bool {
+        matches!(self, Self::Write | Self::Both)
+    }
+
+    /// Whether it reads.
+    const fn has_reads(self) -> bool {
+        matches!(self, Self::Read | Self::Both)
+    }
 }
 
 /// Arguments of `bench latency`.
@@ -384,24 +401,29 @@ fn with_host(
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<()> {
     let PeerArguments { between, by, both_ways, transfer, many, common } = arguments;
-    if *by != PeerWay::Write {
-        if transfer.descriptors == DescriptorWord::Command {
-            return Err(usage("--descriptors command: the command port starts writes, no reads"));
-        }
-        if between.no_credits && *by == PeerWay::Read {
-            return Err(usage("--no-credits: a read of a card's memory has no receive queue"));
-        }
+    if *by != PeerWay::Write && transfer.descriptors == DescriptorWord::Command {
+        let problem = match by.has_reads() {
+            true => "--descriptors command: the command port starts writes, no reads",
+            false => "--descriptors command: the command port writes to receive queues alone",
+        };
+        return Err(usage(problem));
+    }
+    if between.no_credits && !by.has_queue() {
+        return Err(usage("--no-credits: a card's memory has no receive queue"));
     }
     let mut workloads = Vec::new();
     for size in transfer.size.sizes() {
         let options = options(size, transfer, Some(many), None, common)?;
-        if options.descriptors == DescriptorSource::Table && *by != PeerWay::Read {
+        if options.descriptors == DescriptorSource::Table && by.has_queue() {
             return Err(usage("--descriptors table: a peer channel has no table"));
         }
-        if *by != PeerWay::Read {
+        if by.has_queue() {
             workloads.push(Workload::Peer(options.with_credits(!between.no_credits)));
         }
-        if *by != PeerWay::Write {
+        if *by == PeerWay::WriteMemory {
+            workloads.push(Workload::PeerMemoryWrite(options));
+        }
+        if by.has_reads() {
             workloads.push(Workload::PeerRead(options));
         }
     }

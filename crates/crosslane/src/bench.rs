@@ -143,7 +143,8 @@ pub struct Transfers {
     pub credits: bool,
     /// Whether as much goes back.
     pub both_ways: bool,
-    /// `write`, `read` or `both`.
+    /// `write` (into a receive queue), `write-memory`, `read` (of a memory), or `both`, which are
+    /// the first and the third.
     #[default = "write"]
     pub by: String,
 }
@@ -313,7 +314,12 @@ fn workloads_of(name: &str, bytes: u64, bench: &Transfers, seed: u64) -> Result<
     let by = one_of(
         "by",
         &bench.by,
-        &[("write", (true, false)), ("read", (false, true)), ("both", (true, true))],
+        &[
+            ("write", Ways { queue: true, ..Ways::default() }),
+            ("write-memory", Ways { memory: true, ..Ways::default() }),
+            ("read", Ways { reads: true, ..Ways::default() }),
+            ("both", Ways { queue: true, reads: true, ..Ways::default() }),
+        ],
     )?;
     check_descriptors(name, by, bench)?;
     let flows = if name == "chain" { 1 } else { bench.flows };
@@ -323,8 +329,8 @@ fn workloads_of(name: &str, bytes: u64, bench: &Transfers, seed: u64) -> Result<
         "read" => vec![Workload::Read(suited)],
         "p2p" => {
             let write = Workload::Peer(suited.with_credits(bench.credits));
-            let read = Workload::PeerRead(suited);
-            let made = [(by.0, write), (by.1, read)].into_iter();
+            let (memory, read) = (Workload::PeerMemoryWrite(suited), Workload::PeerRead(suited));
+            let made = [(by.queue, write), (by.memory, memory), (by.reads, read)].into_iter();
             made.filter_map(|(is_wanted, workload)| is_wanted.then_some(workload)).collect()
         }
         "chain" => {
@@ -343,11 +349,23 @@ fn workloads_of(name: &str, bytes: u64, bench: &Transfers, seed: u64) -> Result<
     })
 }
 
+/// The ways in which data go from card to card.
+#[derive(Clone, Copy, Default)]
+struct Ways {
+    /// Writes into a receive queue.
+    queue: bool,
+    /// Writes into a card's memory.
+    memory: bool,
+    /// Reads of a card's memory.
+    reads: bool,
+}
+
 /// Rejects descriptors that the channel of a benchmark does not have.
-fn check_descriptors(name: &str, (writes, reads): (bool, bool), bench: &Transfers) -> Result<()> {
+fn check_descriptors(name: &str, by: Ways, bench: &Transfers) -> Result<()> {
     let problem = match (name, bench.descriptors.as_str()) {
-        ("p2p", "command") if reads => "the command port starts writes, no reads",
-        ("p2p", "table") if writes => "a peer channel has no table",
+        ("p2p", "command") if by.reads => "the command port starts writes, no reads",
+        ("p2p", "command") if by.memory => "the command port writes to receive queues alone",
+        ("p2p", "table") if by.queue => "a peer channel has no table",
         ("p2p", "command") if bench.outstanding.is_some_and(|count| count > 1) => {
             "the command port takes one transfer at a time"
         }

@@ -24,8 +24,8 @@ use crate::latency::latency;
 use crate::measured::{DataErrors, Measured};
 use crate::options::Options;
 use crate::pattern::{compare, compare_slice, fill, pattern_bytes};
-use crate::peer_read::shows_memory;
-use crate::transfer::{peer_read, peer_write, read, write};
+use crate::peer_memory::shows_memory;
+use crate::transfer::{peer_memory_write, peer_read, peer_write, read, write};
 
 /// Bytes of the transfers: a word, less than a TLP, a page and what crosses its end, and longer
 /// ones that end within a TLP.
@@ -138,6 +138,11 @@ pub async fn accept(
             note(TestStep { place: place.clone(), ..step.await });
             if shows_memory(from) {
                 let step = one.step("peer read", one.checked(peer_read(from, to, &run)));
+                note(TestStep { place: place.clone(), ..step.await });
+            }
+            if shows_memory(to) {
+                let work = one.checked(peer_memory_write(from, to, &run));
+                let step = one.step("peer write into its memory", work);
                 note(TestStep { place: place.clone(), ..step.await });
             }
             let trips = one.step(&format!("{ROUND_TRIPS} round trips"), one.round_trips(to)).await;

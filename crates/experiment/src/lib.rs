@@ -35,7 +35,7 @@ mod overhead;
 mod packets;
 pub mod parallel;
 pub mod pattern;
-mod peer_read;
+mod peer_memory;
 mod rdma;
 mod route;
 mod scenario;
@@ -83,7 +83,7 @@ pub use traffic::{
     Choices, FlowArgument, FlowRequest, PlannedFlow, TrafficFlow, TrafficOutcome, TrafficWork,
     at_once, kind_word,
 };
-pub use transfer::{peer_read, peer_write, read, write};
+pub use transfer::{peer_memory_write, peer_read, peer_write, read, write};
 pub use two_nodes::{BridgeOutcome, BridgeWork, LabClient, TwoNodes};
 pub use workload::{
     End, Ends, EngineWork, Flow, FlowEnds, Measurement, NoObserver, Observer, Together, Workload,

@@ -121,7 +121,10 @@ pub fn segments(fabric: &Fabric, workload: &Workload, flow: &FlowEnds) -> Vec<Se
             way: route(fabric, pair[0].node, pair[1].node, Cargo::Requests),
             carrier: Carrier::Writes,
             engine: pair[0].node,
-            channel: ChannelKind::Peer,
+            channel: match workload {
+                Workload::PeerMemoryWrite(_) => ChannelKind::C2h,
+                _ => ChannelKind::Peer,
+            },
         });
     }
     if workload.writes_host() {

@@ -17,7 +17,7 @@ use crate::error::{ExperimentError, Result};
 use crate::measured::{DataErrors, EngineTime, Measured, Measuring, channel_of, lane};
 use crate::options::{Options, Registration};
 use crate::pattern::{WORD_BYTES, compare, fill};
-use crate::peer_read::PeerSource;
+use crate::peer_memory::PeerFlow;
 
 /// Time between the first two questions whether all has arrived in a receive queue; it doubles
 /// with each.
@@ -59,8 +59,24 @@ pub fn peer_write<'a>(from: &'a Device, to: &'a Device, options: &'a Options) ->
 /// An invalid request, a card without memory that others can read, and a failure of the run.
 pub fn peer_read<'a>(from: &'a Device, to: &'a Device, options: &'a Options) -> Measuring<'a> {
     Box::pin(async {
-        let source = PeerSource::new(from, to, options).await?;
-        Prepared::peer_read(source).await?.measured().await
+        let flow = PeerFlow::reading(from, to, options).await?;
+        Prepared::peer_memory(flow).await?.measured().await
+    })
+}
+
+/// Card to card, into its memory: the generator of one engine writes, each transfer another part,
+/// and a transfer ends when it is sent. Every byte is compared when all has arrived.
+///
+/// # Errors
+/// An invalid request, a card without memory that others can write, and a failure of the run.
+pub fn peer_memory_write<'a>(
+    from: &'a Device,
+    to: &'a Device,
+    options: &'a Options,
+) -> Measuring<'a> {
+    Box::pin(async {
+        let flow = PeerFlow::writing(from, to, options).await?;
+        Prepared::peer_memory(flow).await?.measured().await
     })
 }
 
@@ -78,7 +94,7 @@ pub(crate) struct Prepared {
 enum End {
     Host(HostMemory),
     Card(Receiver),
-    Memory(PeerSource),
+    Memory(PeerFlow),
 }
 
 impl Prepared {
@@ -149,20 +165,23 @@ impl Prepared {
         Ok(Self { name, time, reset_at_clocks, channel, timing, end })
     }
 
-    /// Sets up channel and user circuit of a card for reads of another card's memory.
-    pub(crate) async fn peer_read(source: PeerSource) -> Result<Self> {
-        let PeerSource { name, from, reader, options, .. } = &source;
+    /// Sets up channel and user circuit of a card that reads or writes another card's memory.
+    pub(crate) async fn peer_memory(flow: PeerFlow) -> Result<Self> {
+        let PeerFlow { name, owner, mover, kind, options, .. } = &flow;
         let name = name.clone();
-        let channel = reader.channel(ChannelKind::H2c, 0, options.channel()).await?;
-        let time = EngineTime::of(reader).await?;
-        let user = reader.user();
+        let channel = mover.channel(*kind, 0, options.channel()).await?;
+        let time = EngineTime::of(mover).await?;
+        let user = mover.user();
         user.route(StreamSource::Generator, StreamSource::Generator).await?;
-        user.check_h2c(options.seed).await?;
-        for device in [from, reader] {
+        match kind {
+            ChannelKind::H2c => user.check_h2c(options.seed).await?,
+            _ => user.seed(options.seed).await?,
+        }
+        for device in [owner, mover] {
             device.reset_counters().await?;
         }
-        let reset_at_clocks = reader.time_clocks().await?;
-        let (timing, end) = (Timing::default(), End::Memory(source));
+        let reset_at_clocks = mover.time_clocks().await?;
+        let (timing, end) = (Timing::default(), End::Memory(flow));
         Ok(Self { name, time, reset_at_clocks, channel, timing, end })
     }
 
@@ -171,7 +190,7 @@ impl Prepared {
         match &self.end {
             End::Host(host) => vec![&host.device],
             End::Card(receiver) => vec![&receiver.from, &receiver.to],
-            End::Memory(source) => vec![&source.reader, &source.from],
+            End::Memory(flow) => vec![&flow.mover, &flow.owner],
         }
     }
 
@@ -181,24 +200,30 @@ impl Prepared {
         Ok(())
     }
 
-    /// Moves everything: compares what came to the host, or waits until the receive queue has taken
-    /// it.
+    /// Moves everything: compares what came to the host, or waits until a receive queue or another
+    /// card's memory has taken it.
     pub(crate) async fn run(&mut self) -> Result<()> {
         self.timing = match &mut self.end {
             End::Host(host) => host.run(&mut self.channel).await?,
             End::Card(receiver) => receiver.run(&mut self.channel).await?,
-            End::Memory(source) => run_posted(&mut self.channel, source).await?,
+            End::Memory(flow) => {
+                let timing = run_posted(&mut self.channel, flow).await?;
+                if flow.kind == ChannelKind::C2h {
+                    flow.arrived().await?;
+                }
+                timing
+            }
         };
         Ok(())
     }
 
-    /// Reads the counters and gives everything back.
-    pub(crate) async fn finish(self) -> Result<Measured> {
+    /// Reads the counters and gives everything back but memory whose contents are to be compared.
+    pub(crate) async fn finish(self) -> Result<Finished> {
         let Self { name, time, reset_at_clocks, channel, timing, end } = self;
         let (device, kind, options) = match &end {
             End::Host(host) => (host.device.clone(), host.kind, host.options),
             End::Card(receiver) => (receiver.from.clone(), ChannelKind::Peer, receiver.options),
-            End::Memory(source) => (source.reader.clone(), ChannelKind::H2c, source.options),
+            End::Memory(flow) => (flow.mover.clone(), flow.kind, flow.options),
         };
         let counters = channel.counters().await?;
         let counted = device.time_clocks().await?.saturating_sub(reset_at_clocks);
@@ -220,14 +245,22 @@ impl Prepared {
                     buffer.unregister().await?;
                 }
                 let registration = Some(host.registration);
-                Ok(Measured { registration, ..measured(host.plan, errors) })
+                Ok(Measured { registration, ..measured(host.plan, errors) }.into())
             }
-            End::Memory(PeerSource { memory, .. }) => {
+            End::Memory(flow) if flow.kind == ChannelKind::C2h => {
+                channel.close().await?;
+                let plan = flow.memory.write_plan().clone();
+                Ok(Finished {
+                    measured: measured(plan, DataErrors::default()),
+                    written: Some(flow),
+                })
+            }
+            End::Memory(PeerFlow { memory, .. }) => {
                 channel.close().await?;
                 let check = device.user().h2c_check_result().await?;
                 let plan = memory.plan().clone();
                 memory.close().await?;
-                Ok(measured(plan, check.into()))
+                Ok(measured(plan, check.into()).into())
             }
             End::Card(Receiver { to, peer, .. }) => {
                 let lanes = vec![lane(&to, peer.receive_queue(), peer.counters().await?)];
@@ -235,14 +268,38 @@ impl Prepared {
                 let plan = peer.plan().clone();
                 channel.close().await?;
                 peer.close().await?;
-                Ok(Measured { lanes, ..measured(plan, check.into()) })
+                Ok(Measured { lanes, ..measured(plan, check.into()) }.into())
             }
         }
     }
 
     async fn measured(mut self) -> Result<Measured> {
         self.run().await?;
-        self.finish().await
+        self.finish().await?.compared().await
+    }
+}
+
+/// A flow that has ended.
+pub(crate) struct Finished {
+    measured: Measured,
+    /// The memory that it has written.
+    written: Option<PeerFlow>,
+}
+
+impl From<Measured> for Finished {
+    fn from(measured: Measured) -> Self {
+        Self { measured, written: None }
+    }
+}
+
+impl Finished {
+    /// Compares what it has written into another card's memory, by the other card's channels: no
+    /// flow may use these any more.
+    pub(crate) async fn compared(self) -> Result<Measured> {
+        match self.written {
+            Some(flow) => Ok(Measured { data_errors: flow.compared().await?, ..self.measured }),
+            None => Ok(self.measured),
+        }
     }
 }
 

@@ -90,6 +90,8 @@ const REFUSED: [&str; 181] = [
     "bench p2p --lab rosta:crosslane --by read",
     "bench p2p --lab rosta:memory --by both --descriptors command",
     "bench p2p --lab rosta:memory --by read --no-credits",
+    "bench p2p --lab rosta:crosslane --by write-memory",
+    "bench p2p --lab rosta:memory --by write-memory --descriptors command",
     "bench read --lab rosta --descriptors command",
     "bench p2p --lab rosta --descriptors command --outstanding 2",
     "bench write --lab rosta --payload 96",

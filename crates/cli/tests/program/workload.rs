@@ -96,6 +96,25 @@ fn peers_by_writes_and_reads_are_compared() {
     assert!(wrong.eq([0; 4].map(Value::from).iter()), "{json}");
 }
 
+/// What is sent into a memory is all there and right, in a table's descriptors too, and its limit
+/// is named.
+#[test]
+fn peers_write_into_memories() {
+    let arguments = "bench p2p --lab rosta:memory --to fpga2 --by write-memory --size 64K \
+                     --iterations 16";
+    let scenario = scenario_of(&format!("{arguments} --both-ways"));
+    let flows = list(&scenario["flows"]);
+    assert_eq!(flows.len(), 2, "{scenario}");
+    for flow in flows {
+        assert_eq!(flow["wrong_words"], 0, "{flow}");
+    }
+    let scenario = scenario_of(&format!("{arguments} --descriptors table"));
+    assert_eq!(scenario["flows"][0]["wrong_words"], 0, "{scenario}");
+    let page = stdout_of(arguments);
+    assert!(page.contains("fpga1 writes fpga2, descriptors in a ring, polled"), "{page}");
+    assert!(page.contains("bottleneck: link fpga1"), "{page}");
+}
+
 #[test]
 fn the_page_says_what_was_planned() {
     let page = stdout_of("bench p2p --lab rosta --descriptors command --no-credits --size 1M");

@@ -30,7 +30,7 @@ use crate::error::{ExperimentError, Result};
 use crate::latency::{RoundTrips, latency};
 use crate::measured::{Measured, Measuring, channel_word, median, rate, total_rate};
 use crate::options::Options;
-use crate::peer_read::PeerSource;
+use crate::peer_memory::PeerFlow;
 use crate::scenario::Outcome;
 use crate::transfer::Prepared;
 
@@ -45,6 +45,8 @@ pub enum Workload {
     Peer(Options),
     /// Card to card, read by the card that the data go to.
     PeerRead(Options),
+    /// Card to card, into its memory.
+    PeerMemoryWrite(Options),
     /// Host through cards to host.
     Chain(Options),
     /// Card to card and back.
@@ -63,6 +65,7 @@ impl Workload {
             | Self::Read(options)
             | Self::Peer(options)
             | Self::PeerRead(options)
+            | Self::PeerMemoryWrite(options)
             | Self::Chain(options)
             | Self::Latency(options)
             | Self::ToCard(options)
@@ -95,6 +98,7 @@ impl Workload {
             | Self::Read(options)
             | Self::Peer(options)
             | Self::PeerRead(options)
+            | Self::PeerMemoryWrite(options)
             | Self::Chain(options)
             | Self::Latency(options)
             | Self::ToCard(options)
@@ -177,7 +181,11 @@ impl Workload {
                 let work = card_transfer(&cards[0][0], CardDirection::FromCard, &options);
                 alone(&cards[0], observer, work).await
             }
-            Self::Write(_) | Self::Read(_) | Self::Peer(_) | Self::PeerRead(_) => {
+            Self::Write(_)
+            | Self::Read(_)
+            | Self::Peer(_)
+            | Self::PeerRead(_)
+            | Self::PeerMemoryWrite(_) => {
                 let flow = |(core, devices): (u16, &Vec<Device>)| Flow {
                     workload: *self,
                     devices: devices.clone(),
@@ -248,16 +256,24 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Fills the memory that another card is to read, by the engine of the card that has it.
-    async fn source(&self) -> Result<Option<PeerSource>> {
-        let Workload::PeerRead(options) = &self.workload else { return Ok(None) };
-        let [first, reader] = [0, 1].map(|at: usize| self.devices[at].on_core(self.core));
-        Ok(Some(PeerSource::new(&first, &reader, options).await?))
+    /// Fills the memory that another card is to read or write, by the engine of the card that has
+    /// it.
+    async fn peer_flow(&self) -> Result<Option<PeerFlow>> {
+        let card = |at: usize| self.devices[at].on_core(self.core);
+        Ok(match &self.workload {
+            Workload::PeerRead(options) => {
+                Some(PeerFlow::reading(&card(0), &card(1), options).await?)
+            }
+            Workload::PeerMemoryWrite(options) => {
+                Some(PeerFlow::writing(&card(0), &card(1), options).await?)
+            }
+            _ => None,
+        })
     }
 
-    async fn prepare(&self, source: Option<PeerSource>) -> Result<Prepared> {
-        if let Some(source) = source {
-            return Prepared::peer_read(source).await;
+    async fn prepare(&self, peer_flow: Option<PeerFlow>) -> Result<Prepared> {
+        if let Some(flow) = peer_flow {
+            return Prepared::peer_memory(flow).await;
         }
         let first = self.devices[0].on_core(self.core);
         match &self.workload {
@@ -349,13 +365,13 @@ pub fn together<'a>(flows: &'a [Flow], observer: &'a dyn Observer) -> Measuring<
 
 async fn all(flows: &[Flow], observer: &dyn Observer) -> Result<Together> {
     // A card that reads has its reading channel in use, and could not fill its own memory by it.
-    let mut sources = Vec::new();
+    let mut peer_flows = Vec::new();
     for flow in flows {
-        sources.push(flow.source().await?);
+        peer_flows.push(flow.peer_flow().await?);
     }
     let mut prepared = Vec::new();
-    for (flow, source) in flows.iter().zip(sources) {
-        prepared.push(flow.prepare(source).await?);
+    for (flow, peer_flow) in flows.iter().zip(peer_flows) {
+        prepared.push(flow.prepare(peer_flow).await?);
     }
     reset_shared_counters(&mut prepared).await?;
     let Some(bus) = flows.first().map(|flow| flow.devices[0].bus().clone()) else {
@@ -365,9 +381,13 @@ async fn all(flows: &[Flow], observer: &dyn Observer) -> Result<Together> {
     let runs = join_all(prepared.iter_mut().map(Prepared::run));
     let results = until(runs, samples.watch(bus, observer)).await;
     results.into_iter().collect::<Result<Vec<()>, _>>()?;
-    let mut measured = Vec::new();
+    let mut finished = Vec::new();
     for flow in prepared {
-        measured.push(flow.finish().await?);
+        finished.push(flow.finish().await?);
+    }
+    let mut measured = Vec::new();
+    for flow in finished {
+        measured.push(flow.compared().await?);
     }
     let common = samples.common(&measured);
     Ok(Together { flows: measured, common })

@@ -4,7 +4,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use crosslane_driver::{ChannelKind as Kind, Device, PathEnd, set_max_payload_on_path};
+use crosslane_driver::{
+    CARD_MEMORY_BAR, ChannelKind as Kind, Device, PathEnd, set_max_payload_on_path,
+};
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{ChannelKind, ChannelWaits, DirectionId, ErrorRecord, Fabric};
@@ -418,12 +420,18 @@ fn data_tlps(
     // In a chain it is the reads that bound.
     let channel = measured.channels.first()?;
     if channel.kind != channel_word(Kind::H2c) {
-        let target = match channel.kind == channel_word(Kind::Peer) {
-            true => {
+        let bar = match scenario.work.workload {
+            Workload::PeerMemoryWrite(_) => Some(CARD_MEMORY_BAR),
+            _ if channel.kind == channel_word(Kind::Peer) => Some(1),
+            _ => None,
+        };
+        let target = match bar {
+            Some(bar) => {
                 let receiver = host.tree.find(&ends.cards[1].name);
-                receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
+                let mut bars = receiver.into_iter().flat_map(|function| &function.bars);
+                bars.find(|found| found.index == usize::from(bar)).map(|bar| bar.base)
             }
-            false => Some(BusAddress(host.buffers.start)),
+            None => Some(BusAddress(host.buffers.start)),
         };
         let is_long = target.is_some_and(|address| address.needs_four_dw_header());
         let tlps = DataTlps {

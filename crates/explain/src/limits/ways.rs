@@ -390,6 +390,11 @@ pub(super) fn workload_ways(run: &Scenario<EngineWork>) -> Result<Ways, ExplainE
             transfers.push(found.transfer(engine(last), memory, READS, Feed::Own));
             continue;
         }
+        if let Workload::PeerMemoryWrite(_) = workload {
+            let memory = (cards[last].0, Target::Memory(cards[last].1));
+            transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
+            continue;
+        }
         for at in 0..last {
             transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
         }

@@ -139,7 +139,7 @@ class Lab:
         mps: int | None = None,
         credits: bool = True,
         both_ways: bool = False,
-        by: Literal["write", "read", "both"] = "write",
+        by: Literal["write", "write-memory", "read", "both"] = "write",
         seed: int = 1,
         why: bool = True,
     ) -> Result:

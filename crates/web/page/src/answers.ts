@@ -35,7 +35,7 @@ export interface Transfers {
   iterations?: number;
   outstanding?: number;
   flows?: number;
-  by?: "write" | "read" | "both";
+  by?: "write" | "write-memory" | "read" | "both";
   both_ways?: boolean;
   mps?: number;
 }

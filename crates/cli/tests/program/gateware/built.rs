@@ -63,7 +63,7 @@ fn every_benchmark_gives_the_figures_of_the_model() {
     }
 }
 
-/// Transfers with a card's memory, both ways, and reads of it by another card.
+/// Transfers with a card's memory, both ways, and reads and writes of it by another card.
 #[test]
 fn card_memory_gives_the_figures_of_the_model() {
     let rows = |engine| {
@@ -79,12 +79,15 @@ fn card_memory_gives_the_figures_of_the_model() {
         let (a, b) = (number(&our["transfer_ns"]), number(&their["transfer_ns"]));
         assert!((b / a - 1.0).abs() < MOST_OF_MEMORY, "{our}: {b} ns");
     }
-    let arguments = "bench p2p --lab rosta:memory --to fpga2 --by read --size 64K --iterations 6";
-    let mut model = json_of(&format!("{arguments} --json"));
-    let (model, gateware) = (model["scenarios"][0].take(), scenario_on_gateware(arguments));
-    let rate = |of: &Value| number(&of["flows"][0]["hardware"]["bytes_per_second"]);
-    let (ours, theirs) = (rate(&model), rate(&gateware));
-    assert!((theirs / ours - 1.0).abs() < MOST_OF_MEMORY, "{theirs} B/s, not {ours}");
+    for by in ["read", "write-memory"] {
+        let arguments =
+            format!("bench p2p --lab rosta:memory --to fpga2 --by {by} --size 64K --iterations 6");
+        let mut model = json_of(&format!("{arguments} --json"));
+        let (model, gateware) = (model["scenarios"][0].take(), scenario_on_gateware(&arguments));
+        let rate = |of: &Value| number(&of["flows"][0]["hardware"]["bytes_per_second"]);
+        let (ours, theirs) = (rate(&model), rate(&gateware));
+        assert!((theirs / ours - 1.0).abs() < MOST_OF_MEMORY, "{by}: {theirs} B/s, not {ours}");
+    }
 }
 
 /// The account is by the gateware's registers, the search by runs of the model.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cards that read each other, below one switch and through a root complex, whole and in lines,
-//! one way and both.
+//! Cards that read each other, below one switch and through a root complex, whole and in lines, and
+//! cards that write into each other's memory, one way and both.
 
 use std::sync::Arc;
 
 use crosslane_experiment::{
-    EngineWork, FlowEnds, Options, Scenario, Workload, WorkloadOutcome, peer_read,
+    EngineWork, FlowEnds, Options, Scenario, Workload, WorkloadOutcome, peer_memory_write,
+    peer_read,
 };
 use crosslane_fabric::parameters::{PeerReadParameters, PeerToPeer};
 use crosslane_lab::{Lab, open};
@@ -69,6 +70,26 @@ fn reads_of_a_peer_fill_the_link() {
     }
 }
 
+/// Writes into a memory have the TLPs of those into a receive queue, and nothing to wait for.
+#[test]
+fn writes_into_a_peers_memory_fill_the_link() {
+    let (memory, queue) = (Workload::PeerMemoryWrite(options()), Workload::Peer(options()));
+    let one = [["fpga1", "fpga2"]];
+    let both = [["fpga1", "fpga2"], ["fpga2", "fpga1"]];
+    let lab = || open(LAB).unwrap();
+    let [(into_memory, share)] = rates(&run(lab(), memory, &one))[..] else { panic!("one flow") };
+    let [(into_queue, _)] = rates(&run(lab(), queue, &one))[..] else { panic!("one flow") };
+    assert!((0.98..=1.001).contains(&share), "{share}");
+    assert!((into_memory / into_queue - 1.0).abs() < 0.05, "{into_memory} {into_queue}");
+    for (rate, share) in rates(&run(lab(), memory, &both)) {
+        assert!((0.95..=1.001).contains(&share), "{rate} {share}");
+    }
+    let [(_, share)] = rates(&run(through_root(None), memory, &one))[..] else {
+        panic!("one flow")
+    };
+    assert!((0.98..=1.001).contains(&share), "{share}");
+}
+
 /// Through the root complex: whole reads fill the link, lines of 64 B have 84 B on the wire, and
 /// few lines at once are bound by their round trip.
 #[test]
@@ -92,7 +113,7 @@ fn a_root_complex_that_cuts_reads_sets_their_rate() {
 }
 
 #[test]
-fn reads_of_cards_without_memory_are_refused() {
+fn cards_without_memory_are_refused() {
     let scene = Scene::new("rosta:crosslane");
     let said = scene.refusal(async {
         let cards = scene.devices(&[1, 2]).await;
@@ -107,5 +128,14 @@ fn reads_of_cards_without_memory_are_refused() {
         let cards = scene.devices(&[1, 2]).await;
         peer_read(&cards[0], &cards[1], &options().with_iterations(1 << 14)).await
     });
-    assert!(said.contains("all need 1 GiB of fpga1, where 256 MiB can be read"), "{said}");
+    assert!(said.contains("all need 1 GiB of fpga1, where 256 MiB can be reached"), "{said}");
+    let scene = Scene::new("rosta:crosslane");
+    let said = scene.refusal(async {
+        let cards = scene.devices(&[1, 2]).await;
+        peer_memory_write(&cards[0], &cards[1], &options()).await
+    });
+    assert!(
+        said.contains("fpga1 writes fpga2: fpga2 has no memory that others could write"),
+        "{said}"
+    );
 }
