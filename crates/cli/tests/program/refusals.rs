@@ -4,7 +4,7 @@
 use crate::run::run_as_written;
 
 /// The command lines, by what is asked of them.
-const REFUSED: [&str; 181] = [
+const REFUSED: [&str; 183] = [
     // Commands.
     "nonsense",
     "bench traffic --lab rosta",
