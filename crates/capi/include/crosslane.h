@@ -109,8 +109,8 @@
 // failed transfer names it. Ports of the path are looked at after each transfer.
 #define CROSSLANE_CHANNEL_OVERSIZE 64
 
-// The strongest level that the channel can promise: visible, or for peers acknowledged with
-// credits and sent without.
+// The strongest level that the channel can promise: visible, or for what goes to peers
+// acknowledged with credits and sent without.
 #define CROSSLANE_LEVEL_STRONGEST 0
 
 // The engine has been told.
@@ -255,7 +255,7 @@ typedef struct crosslane_network crosslane_network;
 // A connection from one card's peer channel to a receive queue of another.
 typedef struct crosslane_peer crosslane_peer;
 
-// Memory of another card, for the H2C channels of one device.
+// Memory of another card, for the H2C and C2H channels of one device.
 typedef struct crosslane_peer_memory crosslane_peer_memory;
 
 // The path between two places.
@@ -423,8 +423,8 @@ typedef struct crosslane_transfer {
   struct crosslane_buffer *buffer;
   // Receive queue of another card (peer channels).
   struct crosslane_peer *peer;
-  // Memory of another card, which is read into the stream, or to card_address on a channel that
-  // was opened for the card's memory (H2C channels).
+  // Memory of another card, which is read into the stream (H2C channels) or written from it
+  // (C2H channels); on a channel that was opened for the card's memory, to or from card_address.
   struct crosslane_peer_memory *peer_memory;
   // First byte of the buffer or of the peer's memory.
   uint64_t offset;
@@ -1267,16 +1267,17 @@ int crosslane_peer_check_result(const struct crosslane_peer *peer, struct crossl
 // @return 0, or a negative number of errno.h.
 int crosslane_peer_describe(const struct crosslane_peer *peer, struct crosslane_peer_info *info);
 
-// Opens memory behind a BAR of another card, so that H2C channels of a device can read it into
-// their stream. The other card must have been opened.
+// Opens memory behind a BAR of another card, so that H2C channels of a device can read it, and C2H
+// channels write it. A write is complete when it is sent; what the same device reads of that memory
+// from then on ends behind it. The other card must have been opened.
 //
-// @param reader  Device that reads.
+// @param device  Device that reads and writes.
 // @param function  Name of the other card's function in the tree.
 // @param bar  Number of the BAR; 2 for an engine's own memory.
 // @param memory  Gets the memory.
 // @param bytes  Gets its size; may be NULL.
 // @return 0, or a negative number of errno.h; the sentence says why there is no path.
-int crosslane_peer_memory_open(const struct crosslane_device *reader,
+int crosslane_peer_memory_open(const struct crosslane_device *device,
                                const char *function,
                                uint32_t bar,
                                struct crosslane_peer_memory **memory,

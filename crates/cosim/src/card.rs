@@ -31,8 +31,9 @@ const RESET_CLOCKS: u64 = 8;
 /// a table takes to be cleared. Counters of idle clocks stand still during the sleep.
 const QUIET_CLOCKS: u64 = 4096;
 
-/// Clocks without a TLP after which an idle card sleeps: a register access takes some clocks in
-/// which it does not show.
+/// Clocks without a TLP and without work after which a card sleeps: a register access takes some
+/// clocks in which it does not show, and so does the answer to a read of memory once its data are
+/// there.
 const LINGER_CLOCKS: u64 = 64;
 
 /// Read waiting for completions.
@@ -100,7 +101,9 @@ pub struct Card {
     next_clock: u64,
     /// Clock for which a timer is set, and whether the simulation waits for it.
     timer: Option<(u64, bool)>,
+    /// Clocks since the last TLP, and since the last work.
     quiet_clocks: u64,
+    idle_clocks: u64,
     clocks_run: u64,
     /// Last write and completion taken, for error reports.
     last_write: Option<Header>,
@@ -145,6 +148,7 @@ impl Card {
             next_clock: 0,
             timer: None,
             quiet_clocks: 0,
+            idle_clocks: 0,
             clocks_run: 0,
             last_write: None,
             last_completion: None,
@@ -377,8 +381,13 @@ impl Device for Card {
             self.quiet_clocks = 0;
         }
         self.clock(number, port);
-        let most = if self.has_work() { QUIET_CLOCKS } else { LINGER_CLOCKS };
-        if self.quiet_clocks < most {
+        let has_work = self.has_work();
+        self.idle_clocks = if has_work { 0 } else { self.idle_clocks + 1 };
+        let sleeps = match has_work {
+            true => self.quiet_clocks >= QUIET_CLOCKS,
+            false => self.quiet_clocks.min(self.idle_clocks) >= LINGER_CLOCKS,
+        };
+        if !sleeps {
             self.set_timer(number + 1, true, port);
             return;
         }

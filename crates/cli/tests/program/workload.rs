@@ -5,7 +5,9 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::run::{assert_refused, changed_lab, folder, json_of, number, run, stdout_of};
+use crate::run::{
+    assert_refused, changed_lab, folder, json_of, number, run, stdout_as_written, stdout_of,
+};
 
 /// Payload bytes per second of a link Gen2 x4 with SKP ordered sets and TLPs of 128 B under 3 DW
 /// headers, no DLLPs.
@@ -110,9 +112,9 @@ fn peers_write_into_memories() {
     }
     let scenario = scenario_of(&format!("{arguments} --descriptors table"));
     assert_eq!(scenario["flows"][0]["wrong_words"], 0, "{scenario}");
-    let page = stdout_of(arguments);
+    let page = stdout_as_written(arguments);
     assert!(page.contains("fpga1 writes fpga2, descriptors in a ring, polled"), "{page}");
-    assert!(page.contains("bottleneck: link fpga1"), "{page}");
+    assert!(page.contains("bottleneck: the links fpga1 -> rc47a.down0"), "{page}");
 }
 
 #[test]

@@ -90,6 +90,13 @@ fn card_memory_gives_the_figures_of_the_model() {
     }
 }
 
+/// A card that has nothing else to do is there until its memory has answered, however late.
+#[test]
+fn a_single_read_of_card_memory_is_answered() {
+    let arguments = "bench p2p --lab rosta:memory --to fpga2 --by read --size 64 --iterations 1";
+    assert_eq!(scenario_on_gateware(arguments)["flows"][0]["wrong_words"], 0);
+}
+
 /// The account is by the gateware's registers, the search by runs of the model.
 #[test]
 fn gateware_runs_are_explained() {
