@@ -1268,8 +1268,8 @@ int crosslane_peer_check_result(const struct crosslane_peer *peer, struct crossl
 int crosslane_peer_describe(const struct crosslane_peer *peer, struct crosslane_peer_info *info);
 
 // Opens memory behind a BAR of another card, so that H2C channels of a device can read it, and C2H
-// channels write it. A write is complete when it is sent; what the same device reads of that memory
-// from then on ends behind it. The other card must have been opened.
+// channels write it. A write is complete when it is sent; what the same device reads of that
+// memory from then on ends behind it. The other card must have been opened.
 //
 // @param device  Device that reads and writes.
 // @param function  Name of the other card's function in the tree.
