@@ -101,8 +101,9 @@ pub struct Card {
     next_clock: u64,
     /// Clock for which a timer is set, and whether the simulation waits for it.
     timer: Option<(u64, bool)>,
-    /// Clocks since the last TLP, and since the last work.
+    /// Clocks since the last TLP.
     quiet_clocks: u64,
+    /// Clocks since the card last had work.
     idle_clocks: u64,
     clocks_run: u64,
     /// Last write and completion taken, for error reports.

@@ -28,6 +28,9 @@ struct Region {
     bytes: u64,
     /// Whether it is mapped for the device.
     is_pinned: bool,
+    /// Plan of reads.
+    plan: Plan,
+    write_plan: Plan,
 }
 
 /// Memory behind a BAR of another function below the same host, which the H2C channels of one
@@ -35,8 +38,6 @@ struct Region {
 #[derive(Clone)]
 pub struct PeerMemory {
     region: Arc<Region>,
-    plan: Plan,
-    write_plan: Plan,
 }
 
 impl fmt::Debug for PeerMemory {
@@ -53,12 +54,12 @@ impl PeerMemory {
 
     /// Returns the plan of reads: the path of the data, and the expected rate.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        &self.region.plan
     }
 
     /// Returns the plan of writes.
     pub fn write_plan(&self) -> &Plan {
-        &self.write_plan
+        &self.region.write_plan
     }
 
     /// Returns the target for a transfer of a part, in bytes, into the device's stream on an H2C
@@ -153,6 +154,8 @@ pub(crate) async fn open(device: &Device, function: RoutingId, bar: u8) -> Resul
         base: base.map_err(|error| shared.bus_error(error))?,
         bytes: found.size_bytes,
         is_pinned,
+        plan,
+        write_plan,
     };
-    Ok(PeerMemory { region: Arc::new(region), plan, write_plan })
+    Ok(PeerMemory { region: Arc::new(region) })
 }
