@@ -448,10 +448,13 @@ async def gets_keep_the_link_busy(dut):
     await bench.until(around.is_idle, 30000)
     clocks = around.clocks
     assert len(clocks) == 16 * 4096 // PAYLOAD_BYTES
+    if around.bytes == 8:
+        # Completions of 64 B, of all reads in any order, take nearly as long as datagrams in words
+        # of 64 bits, and at first leave few of these whole.
+        clocks = clocks[len(clocks) // 4 :]
     share = (PAYLOAD_BYTES + 8) // 8 * (len(clocks) - 1) / (clocks[-1] - clocks[0])
-    dut._log.warning("first %d clocks, share %.3f", clocks[0] - first, share)
-    # In words of 64 bits completions alone, with the bench's pauses, take nearly as long.
-    assert share >= (0.95 if around.bytes == 8 else 0.99), share
+    dut._log.warning("first %d clocks, share %.3f", around.clocks[0] - first, share)
+    assert share >= (0.98 if around.bytes == 8 else 0.99), share
 
 
 @cocotb.test()
