@@ -138,9 +138,8 @@ pub(crate) async fn open(device: &Device, function: RoutingId, bar: u8) -> Resul
         let problem = format!("{} has no BAR{bar}", peer.name);
         return Err(shared.refused(Unsupported, problem));
     };
-    let ends = (PathEnd::Function(own.id), PathEnd::Function(function));
-    let (plan, write_plan) =
-        (Plan::of_reads(bus, ends.0, ends.1)?, Plan::new(bus, ends.0, ends.1)?);
+    let write_plan = Plan::new(bus, PathEnd::Function(own.id), PathEnd::Function(function))?;
+    let plan = write_plan.clone().into_reads();
     let is_pinned = plan.addressing == Addressing::Mapped;
     let base = match is_pinned {
         true => bus.pin_bar(own.id, function, bar).await,

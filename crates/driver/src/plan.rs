@@ -281,10 +281,16 @@ impl Plan {
         reader: PathEnd,
         memory: PathEnd,
     ) -> Result<Self, PlanError> {
-        let mut plan = Self { is_of_reads: true, ..Self::new(topology, reader, memory)? };
+        Ok(Self::new(topology, reader, memory)?.into_reads())
+    }
+
+    /// Returns the plan of reads by the source of these writes.
+    #[must_use]
+    pub(crate) fn into_reads(self) -> Self {
+        let mut plan = Self { is_of_reads: true, ..self };
         plan.expected_bytes_per_second = plan.expected_at(BusAddress(0));
         plan.path.reverse();
-        Ok(plan)
+        plan
     }
 
     /// Adapts the plan to an engine at one of its ends that reads or writes `memory_bytes` of host

@@ -3,8 +3,8 @@
 //! with the pattern that the reader's checker compares; what was written is compared at the end.
 
 use crosslane_driver::{
-    Buffer, CARD_MEMORY_BAR, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource,
-    Device, PeerMemory, Target, Transfer,
+    Buffer, CARD_MEMORY_BAR, Channel, ChannelKind, ChannelOptions, CompletionLevel,
+    DescriptorSource, Device, PeerMemory, Target, Transfer,
 };
 use crosslane_host::{AnyBus, PageSize};
 use crosslane_results::quantity::size_words;
@@ -114,7 +114,7 @@ impl PeerFlow {
     }
 
     /// Returns a buffer for a piece, and the owner's channel between its memory and that.
-    async fn piecewise(&self, kind: ChannelKind) -> Result<(Buffer, crosslane_driver::Channel)> {
+    async fn piecewise(&self, kind: ChannelKind) -> Result<(Buffer, Channel)> {
         let buffer = self.owner.buffer(PIECE_BYTES.min(self.bytes()), PageSize::Huge).await?;
         let options = ChannelOptions::default().with_card_memory(true);
         Ok((buffer, self.owner.channel(kind, 0, options).await?))
@@ -136,7 +136,7 @@ impl PeerFlow {
         Ok(buffer.unregister().await.map(drop)?)
     }
 
-    /// Waits until what was written has arrived: reads the last word, which writes go ahead of.
+    /// Waits until what was written has arrived: reads the last word, as a read passes no write.
     pub async fn arrived(&self) -> Result<()> {
         let mut channel =
             self.mover.channel(ChannelKind::H2c, 0, ChannelOptions::default()).await?;

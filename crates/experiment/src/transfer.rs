@@ -131,12 +131,7 @@ impl Prepared {
         if options.registration == Registration::Before {
             host.register().await?;
         }
-        let user = device.user();
-        user.route(StreamSource::Generator, StreamSource::Generator).await?;
-        match kind {
-            ChannelKind::H2c => user.check_h2c(options.seed).await?,
-            _ => user.seed(options.seed).await?,
-        }
+        set_up_user(device, kind, options.seed).await?;
         device.reset_counters().await?;
         let reset_at_clocks = device.time_clocks().await?;
         let (timing, end) = (Timing::default(), End::Host(host));
@@ -171,12 +166,7 @@ impl Prepared {
         let name = name.clone();
         let channel = mover.channel(*kind, 0, options.channel()).await?;
         let time = EngineTime::of(mover).await?;
-        let user = mover.user();
-        user.route(StreamSource::Generator, StreamSource::Generator).await?;
-        match kind {
-            ChannelKind::H2c => user.check_h2c(options.seed).await?,
-            _ => user.seed(options.seed).await?,
-        }
+        set_up_user(mover, *kind, options.seed).await?;
         for device in [owner, mover] {
             device.reset_counters().await?;
         }
@@ -277,6 +267,17 @@ impl Prepared {
         self.run().await?;
         self.finish().await?.compared().await
     }
+}
+
+/// Has a card's user circuit compare what an H2C channel brings, or generate what another sends.
+async fn set_up_user(device: &Device, kind: ChannelKind, seed: u32) -> Result<()> {
+    let user = device.user();
+    user.route(StreamSource::Generator, StreamSource::Generator).await?;
+    match kind {
+        ChannelKind::H2c => user.check_h2c(seed).await?,
+        _ => user.seed(seed).await?,
+    }
+    Ok(())
 }
 
 /// A flow that has ended.

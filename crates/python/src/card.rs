@@ -91,6 +91,19 @@ impl Card {
         (self.channel(job.kind, job.number), job.address.is_some())
     }
 
+    /// Posts a transfer with a part of a peer's memory.
+    fn post_for_peer(
+        &self,
+        py: Python<'_>,
+        memory: &PeerMemory,
+        start: u64,
+        stop: Option<u64>,
+        job: &Job,
+    ) -> PyResult<Transfer> {
+        let part = part_of(memory.nbytes(), start, stop)?;
+        memory.post(py, &self.shared, self.channel(job.kind, job.number), part, job)
+    }
+
     /// Posts a transfer with a part of registered memory.
     fn post(&self, py: Python<'_>, job: &Job, mut memory: Memory) -> PyResult<Transfer> {
         let deadline = seconds("deadline", job.deadline)?;
@@ -203,9 +216,7 @@ impl Card {
         let job =
             Job { kind: ChannelKind::H2c, number: channel, address, level, deadline, reported };
         if let Ok(memory) = data.cast::<PeerMemory>() {
-            let part = part_of(memory.get().nbytes(), start, stop)?;
-            let (key, _) = self.key(&job);
-            return memory.get().post(py, &self.shared, key, part, &job);
+            return self.post_for_peer(py, memory.get(), start, stop, &job);
         }
         let asked = self.asked(data, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
@@ -230,27 +241,19 @@ impl Card {
         deadline: f64,
         reported: bool,
     ) -> PyResult<Transfer> {
-        let job_at = |level| Job {
-            kind: ChannelKind::C2h,
-            number: channel,
-            address,
-            level,
-            deadline,
-            reported,
-        };
-        if let Ok(memory) = target.cast::<PeerMemory>() {
-            let job = job_at(level_of(level, CompletionLevel::Sent)?);
-            let part = part_of(memory.get().nbytes(), start, stop)?;
-            let (key, _) = self.key(&job);
-            return memory.get().post(py, &self.shared, key, part, &job);
+        let memory = target.cast::<PeerMemory>().ok();
+        let strongest = memory.map_or(CompletionLevel::Visible, |_| CompletionLevel::Sent);
+        let level = level_of(level, strongest)?;
+        let job =
+            Job { kind: ChannelKind::C2h, number: channel, address, level, deadline, reported };
+        if let Some(memory) = memory {
+            return self.post_for_peer(py, memory.get(), start, stop, &job);
         }
-        let level = level_of(level, CompletionLevel::Visible)?;
         if level == CompletionLevel::Accepted {
             let problem = "the level accepted cannot be promised: data go to Python's memory when \
                            the transfer was waited for";
             return Err(Failure::unsupported(problem).into());
         }
-        let job = job_at(level);
         let asked = self.asked(target, start, stop);
         let lend = |bytes| self.shared.spare_of_card(py, self.index, bytes);
         self.post(py, &job, Memory::sink(&self.shared, &asked, lend)?)

@@ -76,7 +76,6 @@ fn small_transfers_reach_nine_tenths_by_default() {
     }
 }
 
-/// The way, what to expect of it, and what the links did.
 /// Writes and reads of each size stand one below the other, with their names.
 #[test]
 fn peers_by_writes_and_reads_are_compared() {
@@ -98,7 +97,7 @@ fn peers_by_writes_and_reads_are_compared() {
     assert!(wrong.eq([0; 4].map(Value::from).iter()), "{json}");
 }
 
-/// What is sent into a memory is all there and right, in a table's descriptors too, and its limit
+/// All that is sent into a memory is there and right, by a table's descriptors too, and the limit
 /// is named.
 #[test]
 fn peers_write_into_memories() {
@@ -117,6 +116,7 @@ fn peers_write_into_memories() {
     assert!(page.contains("bottleneck: the links fpga1 -> rc47a.down0"), "{page}");
 }
 
+/// The way, what to expect of it, and what the links did.
 #[test]
 fn the_page_says_what_was_planned() {
     let page = stdout_of("bench p2p --lab rosta --descriptors command --no-credits --size 1M");
